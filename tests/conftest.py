@@ -1,7 +1,7 @@
-"""What tests inherit of the shell, how hypothesis looks for counterexamples, and how tests are collected.
+"""Environment of all tests, settings of hypothesis, and collection.
 
-By default it is not random: the same examples in each run, so that a build that turns red does so because of the change
-that it builds. To look further: ``pytest tests/properties --hypothesis-profile=explore``.
+By default hypothesis is not random: each run tries the same examples, so that a build turns red only because of its
+change. To look further: ``pytest tests/properties --hypothesis-profile=explore``.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from hypothesis import HealthCheck, Phase, settings
 OF_THE_SHELL: Final = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PYTHONWARNINGS", "PYTHONUNBUFFERED")
 """Variables that change what commands print."""
 OF_A_DAEMON: Final = ("TASKQUEUE_", "PG")
-"""Beginnings of variables that are meant for a daemon or a database of the user."""
+"""Prefixes of variables for a daemon or a database of the user."""
 OF_TESTS: Final = ("TASKQUEUE_TEST_", "TASKQUEUE_SHARE", "TASKQUEUE_NIGHTLY")
-"""Beginnings of those that are meant for the tests."""
+"""Prefixes of variables for the tests."""
 CHOSEN: Final = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "TERM": "xterm", "TASKQUEUE_TIMEOUT": "60s"}
-"""Commands wait for an answer for as long as tests do, which share their cores."""
+"""Variables of all tests; commands wait for an answer as long as tests do, which share their cores."""
 IGNORED_BY_PYTHON: Final = {signal.SIGPIPE, signal.SIGXFSZ}
 
 
 def forget_the_shell() -> None:
-    """Have this process, and all that tests start, begin as from a plain terminal.
+    """Make this process, and all that tests start, begin as from a plain terminal.
 
-    A script ignores SIGINT for what it starts in the background, nohup SIGHUP, a service umask and locale of its own;
-    each process inherits them of its parent.
+    A script ignores SIGINT for its background processes, nohup ignores SIGHUP, a service has its own umask and locale;
+    each process inherits them from its parent.
     """
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in signal.valid_signals() - IGNORED_BY_PYTHON:
@@ -52,10 +52,11 @@ def forget_the_shell() -> None:
 forget_the_shell()
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-"""How long an example takes depends on the machine; it is not what these tests are about."""
+"""Health checks that depend on the machine's speed, which these tests are not about."""
 
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
-"""Without ``explain`` and ``shrink``, which let a failing state machine take more minutes than a whole run has."""
+"""Phases without ``explain`` and ``shrink``, which let a failing state machine take more minutes than a whole run has.
+"""
 
 settings.register_profile(
     "same", derandomize=True, deadline=None, database=None, phases=PHASES, suppress_health_check=QUIET
@@ -67,13 +68,13 @@ settings.load_profile("same")
 
 
 SHARE: Final = os.environ.get("TASKQUEUE_SHARE", "")
-"""Which build this is, ``interpreted`` or ``compiled``, that runs only a part of the tests of what is compiled; empty:
-it runs all. Two builds of the same sources share the tests so, where there is not the time to run each on both.
+"""Build, ``interpreted`` or ``compiled``, that runs only a share of the tests of compiled modules; empty: it runs all.
+Two builds of the same sources share the tests if there is no time to run each on both.
 """
 SHARES: Final = 3
-"""One of so many is run by the interpreted build, the others by the compiled one, which takes half of the time."""
+"""Number of shares: the interpreted build runs one, the compiled build, which takes half of the time, the others."""
 VERSION: Final = sys.version_info.minor
-"""With each version of Python it is another one: of the three that continuous integration runs, one runs a test
+"""Minor version of Python, which chooses the share: of the three that continuous integration runs, one runs a test
 interpreted and two run it compiled. All processes of a run agree on it.
 """
 
@@ -87,9 +88,9 @@ SHARED: Final = (
     "tests/unit/store/test_",
     "tests/unit/test_hosts",
 )
-"""What ``make test-compiled`` runs and has much of."""
+"""Tests that ``make test-compiled`` runs, and that take long."""
 INTERPRETED: Final = "tests/simulation/test_mutants.py"
-"""Bugs can't be planted in what is compiled."""
+"""Tests that plant bugs, which compiled modules don't allow."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -109,7 +110,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None]:
-    """What is collected lives to the end; to have the garbage collector look at it was a third of what this cost."""
+    """Freeze collected objects: they live to the end, and the garbage collector's scans of them took a third of the
+    time."""
     gc.disable()
     yield
     gc.freeze()

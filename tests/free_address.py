@@ -1,4 +1,4 @@
-"""An address where nobody listens, for a test that has to name a port before anything listens there."""
+"""Address without a listener, for a test that has to name a port before anything listens there."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import socket
 
 
 def free_address() -> str:
-    """HOST:PORT of a port that is free now; the host is a loopback address that only this process takes, so that no
-    other test can listen there meanwhile.
+    """Return HOST:PORT of a free port; the host is a loopback address that only this process uses, so that no other
+    test can
+    listen there meanwhile.
     """
     pid = os.getpid()
     host = f"127.{64 + (pid >> 16)}.{pid >> 8 & 255}.{pid & 255}"

@@ -1,4 +1,4 @@
-"""A mark for tests that need IPv6: some machines and containers have none, and no test can install it."""
+"""Mark for tests that need IPv6: some machines and containers have none, and no test can install it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Store in memory, for tests, simulations and benchmarks, on a simulated disk that can lose its power.
+"""Store in memory for tests, simulations and benchmarks, on a simulated disk that can lose its power.
 
 A Disk outlives the stores opened on it. It distinguishes written from synced batches, so that ``power_cut`` leaves
 what a real disk would be sure to have. Two stores on one disk are two schedulers: the later ``begin`` fences
@@ -19,7 +19,7 @@ from taskqueue.store.records.migrations import MIGRATIONS
 
 
 class Entries:
-    """An ordered map of bytes: a dict, and a sorted list of its keys."""
+    """Ordered map of bytes: a dict, and a sorted list of its keys."""
 
     __slots__ = ("keys", "values")
 
@@ -55,7 +55,7 @@ Families = dict[Family, Entries]
 
 
 class Disk:
-    """What survives a MemoryStore.
+    """Disk that survives its MemoryStores.
 
     Attributes:
         families: written entries by family, synced or not.
@@ -69,7 +69,7 @@ class Disk:
 
     @property
     def epoch(self) -> int:
-        """The newest epoch begun; 0 if there is none."""
+        """Newest epoch begun; 0 if there is none."""
         return int(self.families[META].values.get(EPOCH_KEY, b"0"))
 
     def add(self, families: Iterable[Family]) -> None:
@@ -111,7 +111,7 @@ def _apply(families: Families, batch: Batch) -> None:
 
 
 class MemoryStore:
-    """A Store on a Disk; ``contract`` has what its methods promise."""
+    """Store on a Disk; ``contract`` has what its methods promise."""
 
     def __init__(self, disk: Disk, migrations: Migrations = MIGRATIONS) -> None:
         """Open the store on a disk.

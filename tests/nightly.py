@@ -1,4 +1,4 @@
-"""How much of a kind a test tries: enough of it in each run, more with TASKQUEUE_NIGHTLY=1, when nobody waits."""
+"""Amounts that tests try: enough in each run, more in a nightly one with TASKQUEUE_NIGHTLY=1."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ NIGHTLY: Final = os.environ.get("TASKQUEUE_NIGHTLY") == "1"
 
 
 def usually(each_run: T, *, nightly: T) -> T:
-    """The count or the cases of each run, or those of a nightly one, which must have all that each run has."""
+    """Return the count or the cases of each run, or those of a nightly run, which must include them."""
     return nightly if NIGHTLY else each_run
 
 
 TIMES: Final = usually(1, nightly=10)
-"""How many times as many seeds and examples are tried as in each run, where more can always be tried."""
+"""Factor of seeds and examples in tests that can always try more."""

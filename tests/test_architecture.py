@@ -1,4 +1,4 @@
-"""What the shape of the code promises, where the import contracts of setup.cfg can't see it."""
+"""Rules about the shape of the code that the import contracts of setup.cfg can't see."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PURE_FOLDERS = ("core", "settings", "protocol")
 CORE = sorted([PACKAGE / "hosts.py", *(path for folder in PURE_FOLDERS for path in (PACKAGE / folder).rglob("*.py"))])
 
 MOST_LINES = 800
-"""Where a second noun is to be looked for."""
+"""Longest file in lines; beyond it, look for a second noun."""
 FOLDERS = sorted({path.parent for path in MODULES})
 
 IMPURE = {"time", "random", "os", "logging", "threading", "asyncio", "socket", "datetime", "uuid", "secrets", "pathlib"}
 VAGUE_NAMES = ("util", "manager", "handle_", "process_", "do_")
 NAMES_OF_THE_STANDARD_LIBRARY = {"do_GET", "do_HEAD", "handle_error"}
-"""Methods that a base class there calls by these names."""
+"""Methods that a base class of the standard library calls by these names."""
 
 SETS = {"set", "frozenset"}
 
@@ -42,7 +42,7 @@ def nodes(path: Path) -> Iterator[ast.AST]:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Names of the modules that a file imports, wherever in it."""
+    """Yield names of the modules that a file imports, wherever in it."""
     for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -51,7 +51,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def iterated(path: Path) -> Iterator[ast.expr]:
-    """Every expression that is iterated over: in loops, comprehensions, and by what makes a sequence of it."""
+    """Yield every expression that is iterated over: in loops, comprehensions, and by what makes a sequence of it."""
     for node in nodes(path):
         if isinstance(node, ast.For | ast.comprehension):
             yield node.iter
@@ -64,7 +64,7 @@ def iterated(path: Path) -> Iterator[ast.expr]:
 
 
 def makes_a_set(expression: ast.expr, names: set[str]) -> bool:
-    """The expression is a set, as far as its own text and the names that are bound to sets tell."""
+    """Whether the expression is a set, as far as its own text and the names bound to sets show."""
     if isinstance(expression, ast.Set | ast.SetComp):
         return True
     if isinstance(expression, ast.Call):
@@ -77,7 +77,7 @@ def makes_a_set(expression: ast.expr, names: set[str]) -> bool:
 
 
 def is_set_type(annotation: ast.expr | None) -> bool:
-    """The annotation says set or frozenset of something, also within a union."""
+    """Whether the annotation is set or frozenset of something, also within a union."""
     if isinstance(annotation, ast.BinOp):
         return is_set_type(annotation.left) or is_set_type(annotation.right)
     if isinstance(annotation, ast.Subscript):
@@ -86,7 +86,7 @@ def is_set_type(annotation: ast.expr | None) -> bool:
 
 
 def names_of_sets(path: Path) -> set[str]:
-    """Variables and attributes that a file annotates as, or binds to, a set."""
+    """Return variables and attributes that a file annotates as, or binds to, a set."""
     found: set[str] = set()
     for node in nodes(path):
         if isinstance(node, ast.AnnAssign) and is_set_type(node.annotation):
@@ -109,10 +109,10 @@ CHANGING = {
     "add", "append", "appendleft", "clear", "discard", "extend", "insert", "move_to_end", "pop", "popitem", "popleft",
     "remove", "reverse", "setdefault", "sort", "update",
 }  # fmt: skip
-"""Methods of containers."""
+"""Methods that change a container."""
 
 FORMS = {PACKAGE / "core/model/needs.py", PACKAGE / "core/model/records.py"}
-"""What crosses to the store and back: whoever has something to ask or to write fills it in."""
+"""Files of forms that go to the store and back, which any caller fills in."""
 
 WRITTEN_ELSEWHERE_MOST = 19
 
@@ -122,7 +122,7 @@ def is_own(expression: ast.expr) -> bool:
 
 
 def attributes(made: ast.ClassDef) -> dict[str, bool]:
-    """Of what a class makes, and whether they are containers that have no methods of ours."""
+    """Return attributes that a class creates, and whether they are containers without methods of ours."""
     found: dict[str, bool] = {}
     for node in ast.walk(made):
         if isinstance(node, ast.AnnAssign):
@@ -137,7 +137,7 @@ def attributes(made: ast.ClassDef) -> dict[str, bool]:
 
 
 def written(path: Path) -> tuple[set[str], set[str]]:
-    """Names of attributes of other objects that a file assigns to; and of those of which it changes the contents."""
+    """Return attributes of other objects that a file assigns to, and those whose contents it changes."""
     assigned: set[str] = set()
     changed: set[str] = set()
     for node in nodes(path):
@@ -154,7 +154,7 @@ def written(path: Path) -> tuple[set[str], set[str]]:
 
 
 def test_no_class_of_the_core_has_many_attributes_that_others_write() -> None:
-    """By their names alone, so that there may be fewer."""
+    """Counted by name alone, so there may be fewer."""
     by_file = {path: written(path) for path in CORE}
 
     found: dict[str, list[str]] = {}
@@ -193,7 +193,7 @@ def test_the_core_imports_nothing_that_knows_the_time_chance_or_the_world() -> N
 
 
 def test_the_core_iterates_over_no_set() -> None:
-    """The order of a set of strings differs from run to run, and the same inputs must lead to the same outputs."""
+    """The order of a set of strings differs from run to run, and equal inputs must lead to equal outputs."""
     names = {name for path in CORE for name in names_of_sets(path)}
 
     found = [
@@ -233,7 +233,7 @@ def test_no_state_of_a_task_is_compared_by_its_number() -> None:
 
 
 def test_no_move_answers_requests_and_no_request_takes_steps() -> None:
-    """The layers of the core show by these marks."""
+    """These marks show the layers of the core."""
     answering = [path.name for path in (PACKAGE / "core/moves").glob("*.py") if "\nREQUESTS" in path.read_text()]
     stepping = [path.name for path in (PACKAGE / "core/requests").glob("*.py") if "\ndef step(" in path.read_text()]
 
@@ -258,7 +258,7 @@ def test_no_name_is_vague() -> None:
 
 
 def test_no_two_tests_have_one_name() -> None:
-    """Where two have, a rule or a planted bug that names one may mean the other, and often both prove the same."""
+    """With equal names, a rule or a planted bug that names one test may mean the other; often both prove the same."""
     tests = [name for path in TESTS for name in re.findall(r"^ *(?:async )?def (test_\w+)", path.read_text(), re.M)]
 
     assert [name for name, count in Counter(tests).items() if count > 1] == []
@@ -277,11 +277,11 @@ APART = {
     "server.webhook_delivery": "is loaded with the first event, and urllib3 with it",
     "store.records.slot_spellings": "is compiled, and migrations has a Struct",
 }
-"""Small modules beside their only importer, and why they are not in it."""
+"""Small modules apart from their only importer, each with the reason."""
 
 
 def importers() -> dict[str, set[str]]:
-    """By module, as named below the package: those that import it."""
+    """Return the importers of each module, named below the package."""
     names = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in MODULES}
     found: dict[str, set[str]] = {name: set() for name in names if not name.endswith("__init__")}
     for importer, path in names.items():
@@ -330,11 +330,11 @@ INTERPRETED = {
     "store.records.migrations",
     "store.records.stored_values",
 }
-"""Modules of compiled folders that define Structs: all that is in them is interpreted."""
+"""Modules of compiled folders that define Structs, and are therefore interpreted as a whole."""
 
 
 def said_in_setup(name: str) -> tuple[str, ...]:
-    """A tuple of paths in setup.py."""
+    """Return a tuple of paths in setup.py."""
     tree = ast.parse((PACKAGE.parent / "setup.py").read_text())
     found = [node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name]
     paths: tuple[str, ...] = ast.literal_eval(found[0])
@@ -368,11 +368,11 @@ ELSEWHERE = {
     "AdaptiveFetchSchedule", "SetAsyncExc", "_total", "array_recv", "co", "cronsim", "example", "finally", "github",
     "inf", "io", "jsonb", "lxml", "nightly", "overdue", "publicsuffixlist", "rat", "uk", "w3lib",
 }  # fmt: skip
-"""Words in docstrings that other programs, keywords and examples have."""
+"""Words in docstrings that come from other programs, keywords and examples."""
 
 
 def docstrings(path: Path) -> Iterator[ast.Constant]:
-    """Of the module and all that is in it, constants included."""
+    """Yield docstrings of the module and everything in it, constants included."""
     for node in nodes(path):
         for each in getattr(node, "body", None) or [] if not isinstance(node, ast.Lambda | ast.IfExp) else []:
             if (
@@ -384,7 +384,7 @@ def docstrings(path: Path) -> Iterator[ast.Constant]:
 
 
 def words_of(path: Path) -> Iterator[str]:
-    """All names of a file, and the words of its texts, but for its docstrings."""
+    """Yield all names of a file, and the words of its texts, except its docstrings."""
     told = set(docstrings(path))
     yield from path.with_suffix("").relative_to(PACKAGE.parent).parts
     for node in nodes(path):
@@ -416,7 +416,7 @@ SHOWING = {"click.echo", "click.secho", "print", "Console", "Text.from_markup"}
 
 
 def test_nothing_is_shown_but_through_what_makes_it_visible() -> None:
-    """A terminal obeys what it is sent, and names, urls and errors are what anybody has sent."""
+    """A terminal obeys what it is sent, and names, urls and errors come from outside."""
     shown = [path for path in MODULES if path.parent.name != "terminal" and name_of(path) != "server/main.py"]
 
     calls = [

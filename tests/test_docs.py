@@ -28,7 +28,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PACKAGE = ROOT / "taskqueue"
 PATH = re.compile(r"`(\.?[a-z][\w-]*/[\w./-]*|[\w./-]+\.(?:py|md|toml|cfg))`")
 NO_PATHS = {"crawler.py", "data/store", "application/json", "application/x-ndjson"}
-"""What README and manual let readers make, and media types."""
+"""Words with a slash that are no paths here: files that readers make, and media types."""
 WRITTEN_FILE = re.compile(r"<!-- file: (\S+) -->")
 """Marker of a block that readers save as a file."""
 SHOWN_COMMAND = re.compile(r"`(taskqueue [a-z]+(?: [a-z]+)?)")
@@ -50,7 +50,7 @@ SHOWN_LINE = re.compile(r"(\$ )?taskqueue [a-z]")
 
 
 def shown_lines(document: Path) -> set[str]:
-    """Command lines of taskqueue in the shell blocks of a document, and in indented ones."""
+    """Return command lines of taskqueue in the shell blocks of a document, and in indented ones."""
     text = document.read_text()
     blocks = [*SHELL_BLOCK.findall(text), *re.findall(r"^    .*$", text, re.MULTILINE)]
     lines = (line.strip() for block in blocks for line in block.splitlines())
@@ -58,14 +58,14 @@ def shown_lines(document: Path) -> set[str]:
 
 
 def words_of(line: str) -> list[str]:
-    """The words of a shell's line, of its first command only, without its name."""
+    """Split a shell line's first command into words, without its name."""
     lexer = shlex.shlex(line.removeprefix("$ ").removesuffix("\\"), posix=True, punctuation_chars="|&;<>")
     lexer.whitespace_split = True
     return list(itertools.takewhile(lambda word: word not in {"|", "||", "&&", ">"}, lexer))[1:]
 
 
 def misunderstood(line: str) -> str:
-    """What is wrong with a command line, which is parsed and not run; empty: nothing."""
+    """Parse a command line without running it; return its error, or an empty text."""
     command: click.Command = taskqueue
     name, words = "taskqueue", words_of(line)
     try:
@@ -79,61 +79,16 @@ def misunderstood(line: str) -> str:
     return "" if command.name else f"{line}: there is no {name}"
 
 
-def test_the_reference_has_each_setting_with_its_default() -> None:
-    made = reference.settings()
-    sections = tomllib.loads((ROOT / "conf" / "taskqueue.toml").read_text())
-    names = [name for section in sections.values() for name in _flat(section)]
-
-    assert len(names) > 50
-    assert [
-        name for name in names if not re.search(rf"^\| `{re.escape(name)}` \| `.+` \| \S", made, re.MULTILINE)
-    ] == []
-    assert [f"## [{name}]" for name in sections if f"## [{name}]\n" not in made] == []
-
-
-def test_the_reference_has_each_command_with_its_options() -> None:
-    made = reference.all_commands()
-    shown = [each for _, command in commands(taskqueue) for each in command.params if isinstance(each, click.Option)]
-    options = {option for each in shown if not each.hidden for option in each.opts}
-
-    assert [name for name, _ in commands(taskqueue) if f"\n## {name}\n" not in f"\n{made}"] == []
-    assert [option for option in options if option not in made] == []
-
-
-def test_the_reference_has_each_exit_status() -> None:
-    command, _, daemon = (ROOT / "docs/reference/errors.md").read_text().partition("## Exit status of the daemon")
-    of_daemon = [value for name, value in vars(main).items() if name.startswith("EXIT_")]
-
-    assert [int(status) for status in re.findall(r"^\| (\d) \|", daemon, re.MULTILINE)] == sorted(of_daemon)
-    assert f"| {HUNG_STATUS} |" in command
-
-
-def test_the_reference_has_each_public_name() -> None:
-    made = reference.python() + reference.exceptions() + reference.type_names()
-    names = [*package.__all__, *http.__all__, *robots.__all__, *types.__all__]
-
-    assert [name for name in names if f"## {name}\n" not in made] == []
-
-
-def test_each_mark_of_a_document_names_something_that_is_made() -> None:
-    texts = [document.read_text() for document in (ROOT / "docs").rglob("*.md")]
-    marks = {found[1] for text in texts for found in reference.MARK.finditer(text)}
-
-    assert marks == reference.MADE.keys()
-
-
-def test_a_folder_begins_with_the_pages_that_its_index_names_and_has_all_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reference, "DOCS", tmp_path)
-    (tmp_path / "start").mkdir()
-    for name in ("when-not", "a", "tutorial", "z", "install"):
-        (tmp_path / "start" / f"{name}.md").touch()
-    (tmp_path / "start" / "index.md").write_text("First [install](install.md), then [z](z.md#there).")
-
-    pages = re.findall(r"^start/(.*)$", reference.contents("start"), re.MULTILINE)
-
-    assert pages == ["index", "install", "z", "tutorial", "a", "when-not"]
+def commands(group: click.Group, prefix: str = "taskqueue") -> Iterator[tuple[str, click.Command]]:
+    """Yield every command with its full name; a group only if it does something by itself."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{prefix} {name}")
+        if not isinstance(command, click.Group) or command.invoke_without_command:
+            yield f"{prefix} {name}", command
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -238,7 +193,7 @@ def test_each_target_that_a_document_shows_is_in_the_makefile() -> None:
 
 def test_each_benchmark_that_a_document_names_is_run_by_a_target() -> None:
     run = set(re.findall(r"\$\(BENCH\)\.([\w.]+)", (ROOT / "Makefile").read_text()))
-    # A decision may rest on what was measured once: it says at which commit.
+    # A decision may rest on a single measurement: it says at which commit.
     lasting = "\n".join(document.read_text() for document in DOCUMENTS if document.parent.name != "decisions")
     named = set(re.findall(r"python -m benchmarks\.([\w.]+)", lasting))
 
@@ -349,7 +304,7 @@ def test_each_public_thing_has_a_docstring() -> None:
 
 
 def _public(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
-    """Public classes and functions of a module; what implements a contract is described there."""
+    """Yield public classes and functions of a module; what implements a contract is described there."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
             yield node
@@ -362,18 +317,18 @@ def _flat(section: Mapping[str, object]) -> Iterator[str]:
 
 
 def _proofs() -> list[tuple[str, str]]:
-    """File and name of each test that docs/reference/rules.md links to."""
+    """Return file and name of each test that docs/reference/rules.md links to."""
     return PROOF.findall(RULES.read_text())
 
 
 def _is_head(row: str, rows: list[str]) -> bool:
-    """The row is the line under the head of a table, or the head above such a line."""
+    """Whether the row is the line under the head of a table, or the head above that line."""
     lines = re.compile(r"\|(?:-+\|)+")
     return bool(lines.fullmatch(row)) or bool(lines.fullmatch(rows[rows.index(row) + 1]))
 
 
 def _tests_of(path: Path) -> set[str]:
-    """Names of the tests in a file; none if it doesn't exist."""
+    """Return names of the tests in a file; none if it doesn't exist."""
     return set(re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)) if path.exists() else set()
 
 

@@ -1,4 +1,4 @@
-"""Tests pass however they are started: what they start or fork gets nothing of the shell that would change it."""
+"""Tests pass however they are started: their processes inherit nothing of the shell that would change them."""
 
 from __future__ import annotations
 

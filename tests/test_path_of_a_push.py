@@ -1,6 +1,6 @@
 """The path of a push through the daemon's core and ledger, traced: it enters no subsystem that has nothing to do.
 
-It stands here, and not among the tests of the core, because what is compiled can't be traced: these are interpreted.
+It stands here, and not among the tests of the core, because compiled modules can't be traced: these are interpreted.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ PASSED: Final = {
     *(f"store/records/{name}.py" for name in ("edges", "epochs", "layout")),
 }  # fmt: skip
 """Modules that a push into a plain project may pass: none of flows, reruns, cycles, divisions, retention, cron, sweeps,
-history, failures, scans, watching, waiting pushes, damage. Of the clock it asks whether it was put back, of slots it
-keeps the time, of completion whether the project is armed, of edges how tasks are read.
+history, failures, scans, watching, waiting pushes, damage. It asks the clock whether it was put back, slots for the
+time, completion whether the project is armed, edges how tasks are read.
 """
 
 
 def entered(world: World, heard: list[Incoming]) -> set[str]:
-    """Modules of the package whose functions are called in a turn, from its begin to the question when to wake."""
+    """Return modules of the package whose functions are called in a turn, from its beginning to its next wake-up."""
     found: set[str] = set()
 
     def note(frame: FrameType, event: str, argument: Any) -> None:

@@ -1,6 +1,6 @@
-"""Connections that speak as much ZMTP as they like: what no ZeroMQ library would send.
+"""Connections that speak ZMTP in part or wrongly, as no ZeroMQ library would.
 
-Version 3.0 (rfc.zeromq.org/spec/23), and the 1.0 (spec/13) and 2.0 (spec/15) of libraries of before 2013, which libzmq
+Versions are 3.0 (rfc.zeromq.org/spec/23), and 1.0 (spec/13) and 2.0 (spec/15) of libraries of before 2013, which libzmq
 still understands.
 """
 
@@ -17,20 +17,20 @@ MORE: Final = 1
 LONG: Final = 2
 
 EMPTY_PART: Final = b"\x01\x00"
-"""A part of no bytes that others follow."""
+"""Empty part that others follow."""
 LAST_PART: Final = b"\x00\x00"
 
 
 SIGNATURE: Final = b"\xff" + bytes(8) + b"\x7f"
-"""The first bytes of a greeting, from version 2 on."""
+"""First bytes of a greeting, from version 2 on."""
 GREETING: Final = SIGNATURE + b"\x03\x00NULL" + bytes(16 + 1 + 31)
-"""Version 3.0, without security."""
+"""Greeting of version 3.0, without security."""
 OLD_GREETINGS: Final = {1: b"\x01\x00", 2: SIGNATURE + b"\x01\x05\x00\x00"}
-"""Of a DEALER without an identity, by its version."""
+"""Greetings of a DEALER without an identity, by version."""
 
 
 def raw(url: str, wait_seconds: float = WAIT_SECONDS, source: str = "127.0.0.1") -> socket.socket:
-    """A connection that says nothing, from an address of loopback."""
+    """Open a connection that says nothing, from a loopback address."""
     port = int(url.rsplit(":", 1)[1])
     return socket.create_connection(("127.0.0.1", port), wait_seconds, source_address=(source, 0))
 
@@ -38,13 +38,13 @@ def raw(url: str, wait_seconds: float = WAIT_SECONDS, source: str = "127.0.0.1")
 def connected(
     url: str, wait_seconds: float = WAIT_SECONDS, identity: bytes = b"", source: str = "127.0.0.1"
 ) -> socket.socket:
-    """A connection of a DEALER that has sent nothing yet, and reads when it is told to.
+    """Open a connection of a DEALER that has sent nothing yet, and reads when it is told to.
 
     Args:
-        identity: the routing id that it claims; a library would let it begin with no zero byte.
+        identity: routing id that it claims; a library would let it begin with no zero byte.
 
     Raises:
-        OSError: nobody is there, or whoever is there doesn't greet.
+        OSError: nothing listens there, or the listener doesn't greet.
     """
     connection = raw(url, wait_seconds, source)
     try:
@@ -59,34 +59,34 @@ def connected(
 
 
 def ready(identity: bytes = b"") -> bytes:
-    """The command that ends the greeting of a DEALER."""
+    """Make the command that ends the greeting of a DEALER."""
     named = b"\x08Identity" + struct.pack(">I", len(identity)) + identity
     return command(b"\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER" + named)
 
 
 def command(body: bytes) -> bytes:
-    """A command: its name, with its length before it, and what belongs to it."""
+    """Make a command: its name, with its length before it, and its contents."""
     return b"\x06" + struct.pack(">Q", len(body)) + body if len(body) > 255 else b"\x04" + bytes([len(body)]) + body
 
 
 def old_message(version: int, payload: bytes) -> bytes:
-    """A greeting of version 1 or 2, and a short message."""
+    """Make a greeting of version 1 or 2, and a short message."""
     head = bytes([len(payload) + 1, 0]) if version == 1 else bytes([0, len(payload)])
     return OLD_GREETINGS[version] + head + payload
 
 
 def frame(payload: bytes, more: bool = False) -> bytes:
-    """A message, or a part of one that has more."""
+    """Make a message, or a part that others follow."""
     return head(len(payload), more) + payload
 
 
 def head(length: int, more: bool = False) -> bytes:
-    """What goes before a message, or a part, of so many bytes."""
+    """Make the head of a message, or part, of ``length`` bytes."""
     return struct.pack(">BQ", LONG | (MORE if more else 0), length)
 
 
 def exactly(connection: socket.socket, length: int) -> bytes:
-    """So many bytes, as soon as they have come.
+    """Read exactly ``length`` bytes.
 
     Raises:
         ConnectionResetError: the connection ended before.
@@ -106,6 +106,6 @@ def send_without_end(connection: socket.socket, until: Callable[[], bool]) -> No
     connection.settimeout(0.1)
     with suppress(ConnectionError):
         while not until():
-            # Nothing tells a sender whose window was closed that the other end has gone: the kernel asks, and waits.
+            # A sender with a closed window doesn't learn that the other end has gone: the kernel asks, and waits.
             with suppress(TimeoutError):
                 at = (at + connection.send(part[at:])) % len(part)

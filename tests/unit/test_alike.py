@@ -1,4 +1,4 @@
-"""What is said of a name that nobody knows: the one that is most like it, wherever somebody has written it."""
+"""Suggestions for an unknown name: the most similar known one, wherever the name comes from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One spelling of a host: the one that the DNS is asked for."""
+"""A single spelling of a host: the one that the DNS is asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cron expressions, active hours and time zones, as users rely on them where clocks change, too.
+"""Cron expressions, active hours and time zones, as users rely on them, also when clocks change.
 
 In 2026 clocks are put forward on 29 March (Berlin, 02:00) and 8 March (New York, 02:00), and back on 25 October
 (Berlin, 03:00) and 1 November (New York, 02:00). Times are written with their offset, so that none is ambiguous.
@@ -38,17 +38,17 @@ CHANGES = [
 
 
 def unix(text: str) -> float:
-    """Unix seconds of ``2026-03-29T01:00+01:00``."""
+    """Parse ``2026-03-29T01:00+01:00`` into unix seconds."""
     return datetime.fromisoformat(text).timestamp()
 
 
 def shown(at: float, zone: str) -> str:
-    """A time as somebody there would write it."""
+    """Format a time in its zone."""
     return datetime.fromtimestamp(at, ZoneInfo(zone)).isoformat(timespec="minutes")
 
 
 def runs(expression: str, zone: str, after: str, count: int) -> list[str]:
-    """The next runs, each found from the one before, as the scheduler does."""
+    """Return the next runs, each found from the one before, as the daemon does."""
     at = unix(after)
     found = []
     for _ in range(count):
@@ -58,7 +58,7 @@ def runs(expression: str, zone: str, after: str, count: int) -> list[str]:
 
 
 def reason(text: str) -> str:
-    """What somebody is told who sets these active hours."""
+    """Return the error for these active hours."""
     with pytest.raises(Rejected) as refusal:
         CALENDAR.hours(text, 0.0)
     assert refusal.value.code == "setting"
@@ -66,7 +66,7 @@ def reason(text: str) -> str:
 
 
 def refused(expression: str, zone: str = "UTC") -> str:
-    """What somebody is told who sets this cron expression and zone."""
+    """Return the error for this cron expression and zone."""
     with pytest.raises(Rejected) as refusal:
         CALENDAR.next_run(expression, zone, 0.0)
     assert refusal.value.code == "setting"
@@ -74,7 +74,7 @@ def refused(expression: str, zone: str = "UTC") -> str:
 
 
 class TestNextRun:
-    """From a cron expression and a time to the next time."""
+    """Cron expression and time to the next time."""
 
     @pytest.mark.parametrize(
         ("expression", "expected"),
@@ -190,7 +190,8 @@ class TestNextRun:
         assert CALENDAR.next_run("0 0 */31 * MON#5", "UTC", 0.0) == inf
 
     def test_no_run_is_looked_for_farther_than_the_next_leap_year(self) -> None:
-        """2100 is none, so the longest way is from 2096; a leap day that is a sunday as well may be 28 years away."""
+        """2100 is not a leap year, so the longest way is from 2096; a leap day that is also a sunday may be 28 years
+        away."""
         assert CALENDAR.next_run("0 0 29 2 *", "UTC", unix("2096-03-01T00:00Z")) == unix("2104-02-29T00:00Z")
         assert CALENDAR.next_run("0 0 29 2 */7", "UTC", unix("2032-03-01T00:00Z")) == inf
 
@@ -232,7 +233,7 @@ class TestNextRun:
 
 
 class TestHours:
-    """From active hours and a time to whether they are on, and until when."""
+    """Active hours and time to whether they are on, and until when."""
 
     @pytest.mark.parametrize("active", ["", "  ", "00:00-24:00", "00:00-00:00", "13:00-13:00 Asia/Tokyo"])
     def test_no_hours_and_whole_days_are_always_open(self, active: str) -> None:
@@ -420,7 +421,7 @@ class TestHours:
 
 
 class TestPack:
-    """From a body in a setting to the bytes that fetchers get."""
+    """Body in a setting to the bytes that fetchers get."""
 
     def test_a_body_reads_back_as_it_was(self) -> None:
         body = {"url": "https://example.com/ä", "fetch": {"headers": {}, "timeout": 1.5}, "save": [None, True, b"\0"]}
@@ -439,7 +440,7 @@ class TestPack:
 
 
 def pack_refused(value: object) -> str:
-    """What somebody is told whose setting has this body."""
+    """Return the error for a setting with this body."""
     with pytest.raises(Rejected) as refusal:
         CALENDAR.pack(value)
     assert refusal.value.code == "setting"
@@ -459,13 +460,13 @@ days_listed = st.one_of(st.just(list(range(7))), st.lists(st.integers(0, 6), min
 
 
 def written(days: list[int], opened: list[tuple[int, int]], zone: str) -> str:
-    """The setting that says it."""
+    """Write the setting of these hours."""
     times = ",".join(f"{a // 60:02}:{a % 60:02}-{b // 60:02}:{b % 60:02}" for a, b in opened)
     return f"{','.join(DAY_NAMES[day] for day in days)} {times} {zone}"
 
 
 def covers(days: list[int], opened: list[tuple[int, int]], clock: datetime) -> bool:
-    """The naive model: what somebody decides who looks at a clock and a calendar."""
+    """Naive model: decide by a clock and a calendar."""
     minute = clock.hour * 60 + clock.minute
     yesterday = (clock.weekday() - 1) % 7
     for start, end in opened:
@@ -500,7 +501,7 @@ def test_hours_agree_with_somebody_who_looks_at_the_clock_every_minute(
 
 
 def field(lowest: int, highest: int) -> st.SearchStrategy[str]:
-    """One field of a cron expression."""
+    """Strategy of one field of a cron expression."""
     number = st.integers(lowest, highest)
     return st.one_of(
         st.just("*"),
@@ -514,7 +515,7 @@ expressions = st.tuples(field(0, 59), field(0, 4), st.just("*"), st.just("*"), f
 
 
 def walk(expression: str, zone: str, at: float) -> Iterator[float]:
-    """The runs of three days, at most forty."""
+    """Yield the runs of three days, at most forty."""
     end = at + timedelta(days=3).total_seconds()
     for _ in range(40):
         at = CALENDAR.next_run(expression, zone, at)

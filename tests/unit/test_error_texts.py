@@ -1,4 +1,4 @@
-"""Texts of errors: what stays of long ones, and which line says what went wrong."""
+"""Texts of errors: how long ones are shortened, and which line says what went wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from taskqueue.error_texts import KIND_CHARS, TEXT_BYTES, cut_text, kind_in, kin
 
 
 def raised(error: Exception) -> str:
-    """A traceback as Python prints it."""
+    """Return a traceback as Python prints it."""
     try:
         raise error
     except Exception as caught:

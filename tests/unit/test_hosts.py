@@ -1,4 +1,4 @@
-"""Whom a url asks, whatever it looks like; and what the slot of a task is called."""
+"""Hosts of urls, however they look, and names of tasks' slots."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ def test_what_comes_before_the_host_may_be_as_long_as_it_likes() -> None:
 
 
 def split_host(url: str) -> str:
-    """What ``urlsplit`` says of a url in which a backslash is a slash."""
+    """Return ``urlsplit``'s host of a url in which a backslash is a slash."""
     split = urlsplit(url.replace("\\", "/"))
     try:
         host, port = (split.hostname or "").lower().rstrip("."), split.port

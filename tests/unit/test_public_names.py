@@ -1,4 +1,4 @@
-"""What ``taskqueue`` itself offers, and that the core comes without it."""
+"""Public names of ``taskqueue``, and that the core imports without them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def test_every_error_of_the_client_is_public() -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'Nobody'"):
-        taskqueue.Nobody  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'Ghost'"):
+        taskqueue.Ghost  # noqa: B018
 
 
 def test_the_core_is_imported_without_zeromq() -> None:

@@ -1,4 +1,4 @@
-"""Who has registered what: by the list that comes with the package, without a network."""
+"""Registered domains, by the list that comes with the package, without a network."""
 
 from __future__ import annotations
 

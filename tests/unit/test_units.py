@@ -1,4 +1,4 @@
-"""Durations and sizes: how people write them, and how they are told."""
+"""Durations and sizes: how users write them, and how they are shown."""
 
 from __future__ import annotations
 

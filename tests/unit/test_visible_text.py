@@ -1,4 +1,4 @@
-"""What somebody else wrote, as it may be shown."""
+"""Texts from outside, made safe to show."""
 
 from __future__ import annotations
 

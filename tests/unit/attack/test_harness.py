@@ -1,4 +1,4 @@
-"""What attacks are measured with."""
+"""The harness of attacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What readers of the figures rely on: they are those of the rounds, and nothing is guessed."""
+"""Figures of benchmarks: they are those of the rounds, and nothing is guessed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the comparison relies on: answers are read whole, and what is played back is what was done."""
+"""Peers of the comparison: answers are read whole, and playbacks repeat their recording."""
 
 from __future__ import annotations
 

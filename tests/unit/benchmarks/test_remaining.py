@@ -1,4 +1,4 @@
-"""What the daemon tells of the end of six crawls, while they run in simulated time."""
+"""The daemon's forecasts of the end of six crawls, in simulated time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmark of slots relies on: a store in memory like the other one, and slots that may go or wait."""
+"""The benchmark of slots: its store in memory equals the usual one, and its slots may go or wait."""
 
 from __future__ import annotations
 

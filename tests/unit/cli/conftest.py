@@ -1,4 +1,4 @@
-"""What the tests of the store commands share."""
+"""Fixtures of the store commands' tests."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 def with_store(command: list[str], store: str) -> list[str]:
-    """A command on this store: as its argument, or by --store beside arguments of its own."""
+    """Name the store of a command: as its argument, or by --store beside its own arguments."""
     return [*command, store] if command[0] in ("show", "check", "compact") else [*command, "--store", store]
 
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run ``taskqueue store``, in a folder of its own; its exit status, stdout and stderr."""
+    """Run ``taskqueue store`` in a private folder; return exit status, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> tuple[int, str, str]:

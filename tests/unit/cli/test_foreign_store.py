@@ -1,4 +1,4 @@
-"""A store folder from somebody else: whatever lies in it, no command reads, writes or waits for anything outside."""
+"""Store folders of other origin: whatever lies in them, no command reads, writes or waits for anything outside."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TERABYTE = 1 << 40
 
 @pytest.fixture
 def foreign(run: Run) -> Path:
-    """A store with a task."""
+    """Store with a task."""
     Path("export.jsonl").write_text("\n".join(LINES) + "\n")
     assert run("import", "export.jsonl", "--store", "foreign")[0] == 0
     return Path("foreign")
@@ -41,7 +41,7 @@ def foreign(run: Run) -> Path:
 
 @pytest.fixture
 def planted(tmp_path: Path) -> Path:
-    """A file outside of it, of which nothing may be read or written."""
+    """File outside of the store, which no command may read or write."""
     file = tmp_path / "home" / "authorized_keys"
     file.parent.mkdir()
     file.write_text(SECRET)
@@ -57,7 +57,7 @@ def manifest(folder: Path) -> str:
 
 
 def refused(found: tuple[int, str, str], *words: str) -> None:
-    """It said so in one line, and nothing else."""
+    """Assert that the command was refused in one line."""
     status, shown, said = found
     assert (status, shown, said.count("\n")) == (1, "", 1), found
     assert said.startswith("taskqueue: foreign: ")

@@ -1,4 +1,4 @@
-"""Files of tasks, and exports, that somebody else wrote, through the commands that read them."""
+"""Hostile files of tasks, and exports, through the commands that read them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ TASKS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 MEMORY_BYTES = 2 << 30
-"""Of the address space of a command that reads an endless line, with all that Python itself takes."""
+"""Limit of address space of a command that reads an endless line, with all that Python itself takes."""
 
 HEAD = '{"taskqueue":2,"projects":[{"name":"news"}]}\n'
 
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run ``taskqueue``, in a folder of its own; its exit status, stdout and stderr."""
+    """Run ``taskqueue`` in a private folder; return exit status, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> tuple[int, str, str]:
@@ -101,7 +101,7 @@ def test_the_places_of_a_million_empty_lines_take_no_memory() -> None:
 def test_a_file_that_is_one_endless_line_is_refused_within_bounded_memory(
     tmp_path: Path, command: str, name: str
 ) -> None:
-    """As sparse as it may be, it would be a terabyte in memory."""
+    """The file is sparse; in memory it would be a terabyte."""
     with (tmp_path / name).open("wb") as file:
         file.write(b"\xc6\xff\xff\xff\xff" if name.endswith("msgpack") else HEAD.encode() + b"x")
         file.truncate(1 << 40)

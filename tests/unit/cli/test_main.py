@@ -18,7 +18,7 @@ from taskqueue.cli.input.stdin import require_terminal
 from taskqueue.cli.main import NOUNS, main, taskqueue
 
 SHIPPED = Path(__file__).parents[3] / "conf" / "taskqueue.toml"
-NOBODY = ["--daemon", "tcp://127.0.0.1:9", "--timeout", "0.05"]
+UNREACHABLE = ["--daemon", "tcp://127.0.0.1:9", "--timeout", "0.05"]
 
 
 def walk(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -37,7 +37,7 @@ PHRASE = re.compile(
     r"(?!(So|Such|Those|These|It|That|They|Not|Of|Or|And|But|Which|Whose|What|Who|How|Where|When|To|Only|Don't) )"
     r"[A-Z].*[^. ]\."
 )
-"""Begins with a capital letter and none of the words with which a phrase has no noun of its own, ends with a period."""
+"""Help text that begins with a capital letter, has a noun of its own, and ends with a period."""
 
 
 def command_at(path: tuple[str, ...]) -> click.Command:
@@ -272,7 +272,7 @@ def test_an_error_is_one_line_that_says_what_is_wrong(
 def test_a_daemon_that_does_not_answer_is_named_and_how_to_start_it(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*arguments, *NOBODY]) == 1
+    assert main([*arguments, *UNREACHABLE]) == 1
 
     out, err = capsys.readouterr()
     assert out == ""
@@ -396,7 +396,7 @@ def test_a_locale_without_letters_changes_no_argument_and_names_the_file_that_it
         (["push", "p", "-"], "stdin is closed"),
         (["flow", "submit", "shop", "-"], "stdin is closed"),
         (["store", "import", "-", "--store", "none"], "stdin is closed"),
-        (["top", *NOBODY], "top needs a terminal"),
+        (["top", *UNREACHABLE], "top needs a terminal"),
     ],
     ids=lambda part: part[0] if isinstance(part, list) else "",
 )

@@ -1,4 +1,4 @@
-"""What ``taskqueue store check`` says of damaged files: a line each, with what to do, and no traceback."""
+"""``taskqueue store check`` on damaged files: a line each, with what to do, and no traceback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TASKS = 3000
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store whose entries are in tables; what they say does not matter here."""
+    """Store whose entries are in tables; what they say does not matter here."""
     path = tmp_path / "store"
     with closing(RocksStore(path)) as store:
         epoch = store.begin()

@@ -1,4 +1,4 @@
-"""What keys do to the view of ``taskqueue top``, how fast things go, and what fits on its screen."""
+"""``taskqueue top``: keys, speeds, and what fits on its screen."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def fetcher(name: str) -> Fetcher:
 
 
 def screen(projects: list[Project], fetchers: list[Fetcher], view: View, width: int, height: int) -> list[str]:
-    """The lines that are drawn, of what there is so much of that it fits."""
+    """Draw the screen; return its lines, with as many projects and fetchers as fit."""
     rows = rows_that_fit(height)
     view.projects.found, view.projects.seen = len(projects), rows
     view.fetchers.found, view.fetchers.seen = len(fetchers), rows

@@ -1,4 +1,4 @@
-"""What is remembered of a crawl."""
+"""The demo's record of a crawl."""
 
 from __future__ import annotations
 

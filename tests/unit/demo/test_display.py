@@ -1,4 +1,4 @@
-"""What is shown while the demo runs."""
+"""The display of the running demo."""
 
 from __future__ import annotations
 

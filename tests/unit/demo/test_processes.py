@@ -1,4 +1,4 @@
-"""Processes of the demo: looked after while it runs, gone when it is gone."""
+"""Processes of the demo: supervised while it runs, gone afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from taskqueue.demo.processes import Processes, locked
 from taskqueue.errors import TaskQueueError
 
 SERVER = ("http.server", "--bind", "127.0.0.1", "0")
-"""Runs until it is stopped."""
+"""Program that runs until it is stopped."""
 
 STARTER = """
 import sys

@@ -19,7 +19,7 @@ from taskqueue.protocol.fields import Token
 from taskqueue.protocol.values import Assignment
 
 Crawl = Callable[[str], list[tuple[str, float | None]]]
-"""Crawls a target; returns (target, delay) of its new tasks."""
+"""Function that crawls a target and returns (target, delay) of its new tasks."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What is asked for a task, and what becomes of it by its answer; no sockets here."""
+"""Requests for a task, and outcomes by their answers; no sockets here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def visit(of: Task, max_bytes: int = 1000) -> Visit:
 
 
 def decided(status: int, **headers: str) -> Drop | Retry:
-    """What an answer with that status raises."""
+    """Return the exception that an answer with this status raises."""
     with pytest.raises((Drop, Retry)) as raised:
         visit(task()).answered(status, {name.replace("_", "-"): value for name, value in headers.items()})
     assert isinstance(raised.value, Drop | Retry)

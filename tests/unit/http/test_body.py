@@ -1,4 +1,4 @@
-"""Bodies of answers: decoded as they come, and never more than may be."""
+"""Bodies of answers: decoded as they come, and never beyond their limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the bytes, decoding ends in a message or in Rejected."""
+"""Decoding of any bytes ends in a message or in Rejected."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def survives(raw: bytes) -> None:
 
 
 def missing(request: object) -> set[tuple[int, ...]]:
-    """Paths of the items of a batch that could not be decoded."""
+    """Return paths of the items of a batch that could not be decoded."""
     if isinstance(request, NewTasks):
         return {(index,) for index, task in enumerate(request.tasks) if task is None}
     if not isinstance(request, Done):

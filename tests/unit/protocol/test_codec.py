@@ -1,4 +1,4 @@
-"""Frames to messages and back: what is taken, what is refused, and in which words."""
+"""Frames to messages and back: what is accepted, what is refused, and with which words."""
 
 from __future__ import annotations
 

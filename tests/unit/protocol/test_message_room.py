@@ -1,4 +1,4 @@
-"""How much has room in a message: never less than what its parts take when they are encoded."""
+"""Room in a message: never less than what its parts take when they are encoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MessagePack values one after the other in a file: each as its bytes, whatever the pieces in which they are read."""
+"""MessagePack values one after the other in a file: each as its bytes, however the reads divide them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANYTHING = st.recursive(
 
 
 class Dripping(io.BytesIO):
-    """A pipe that gives some bytes at a time, however many are asked for."""
+    """Pipe that gives some bytes at a time, however many are asked for."""
 
     def __init__(self, content: bytes, step: int) -> None:
         super().__init__(content)
@@ -80,7 +80,7 @@ def test_a_value_that_says_it_is_endless_does_not_fill_the_memory() -> None:
 
 def test_memory_holds_a_piece_and_not_the_file() -> None:
     class Long(io.RawIOBase):
-        """Forty times as much as is read at once."""
+        """File forty times as long as one read."""
 
         left = 40
 

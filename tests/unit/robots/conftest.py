@@ -1,4 +1,4 @@
-"""A site that answers by a table, and both kinds of robots before it, which are asked in the same way."""
+"""Site that answers by a table, and both kinds of robots before it, which are called in the same way."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Answer = tuple[int, bytes]
 
 
 class Site:
-    """What is fetched, by its url: an answer, or what fetching it raises.
+    """Results of fetches by url: an answer, or an exception.
 
     Attributes:
-        asked: how often each url was fetched.
+        asked: number of fetches by url.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Site:
         self.answers[f"{origin}/robots.txt"] = how if isinstance(how, Exception) else (how, b"")
 
     def fetch(self, url: str) -> Answer:
-        """A fetch function for Robots."""
+        """Fetch a url, for Robots."""
         self.asked[url] += 1
         answer = self.answers.get(url, (404, b""))
         if isinstance(answer, Exception):
@@ -44,16 +44,16 @@ class Site:
         return answer
 
     async def fetch_async(self, url: str) -> Answer:
-        """A fetch function for AsyncRobots."""
+        """Fetch a url, for AsyncRobots."""
         return self.fetch(url)
 
 
 class Slots:
-    """Stands where ``client.slots`` of either client would.
+    """Stand-in for ``client.slots`` of either client.
 
     Attributes:
-        told: what it was told.
-        fails: what it raises instead.
+        told: delays that were set.
+        fails: exception that is raised instead.
     """
 
     def __init__(self) -> None:
@@ -61,31 +61,31 @@ class Slots:
         self.fails: Exception | None = None
 
     def set(self, project: str, slot: str, *, delay: float) -> None:
-        """As a blocking client has it."""
+        """Set a delay, as a blocking client does."""
         if self.fails is not None:
             raise self.fails
         self.told.append((project, slot, delay))
 
 
 class WaitingSlots:
-    """These, as an asynchronous client has them."""
+    """Slots of an asynchronous client."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
 
     async def set(self, project: str, slot: str, *, delay: float) -> None:
-        """Wait for it."""
+        """Set a delay, as an asynchronous client does."""
         self._slots.set(project, slot, delay=delay)
 
 
 class Waiting:
-    """AsyncRobots, asked as Robots are: each call has an event loop of its own."""
+    """AsyncRobots with the methods of Robots: each call has an event loop of its own."""
 
     def __init__(self, robots: AsyncRobots) -> None:
         self._robots = robots
 
     def sitemap_tasks(self, *arguments: Any, **named: Any) -> list[NewTask]:
-        """What the asynchronous generator gives."""
+        """Collect the tasks of the asynchronous generator."""
 
         async def all_of_them() -> list[NewTask]:
             return [task async for task in self._robots.sitemap_tasks(*arguments, **named)]
@@ -97,13 +97,13 @@ class Waiting:
 
 
 class Clock:
-    """The time, which goes on only when it is told to."""
+    """Clock that moves only on command."""
 
     def __init__(self, frozen: Any) -> None:
         self._frozen = frozen
 
     def goes_on(self, seconds: float) -> None:
-        """Let so many seconds pass."""
+        """Let this many seconds pass."""
         self._frozen.tick(seconds)
 
 
@@ -125,7 +125,7 @@ def site() -> Site:
 
 @pytest.fixture(params=["blocking", "asyncio"])
 def make(request: pytest.FixtureRequest, site: Site) -> Callable[..., Any]:
-    """Makes robots of either kind, for the crawler "examplebot" unless told otherwise."""
+    """Make robots of either kind, by default for the crawler "examplebot"."""
 
     def make(agent: str = "examplebot", slots: Slots | None = None, **named: Any) -> Any:
         if request.param == "blocking":

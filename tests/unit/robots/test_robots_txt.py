@@ -1,4 +1,4 @@
-"""``taskqueue.robots``: what a robots.txt allows, for how long, and what stands for one that can't be had."""
+"""``taskqueue.robots``: what a robots.txt allows, for how long, and what replaces one that can't be fetched."""
 
 from __future__ import annotations
 
@@ -404,7 +404,7 @@ HOSTILE = {
     "spaces": "user" + " " * 500_000,
     "nothing": "\0" * 600_000,
 }
-"""Half a megabyte each, over which a careless parser takes minutes or gigabytes."""
+"""Files of half a megabyte each, over which a careless parser takes minutes or gigabytes."""
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)

@@ -1,4 +1,4 @@
-"""``taskqueue.robots``: tasks of a site's sitemaps, whoever has written these."""
+"""``taskqueue.robots``: tasks of a site's sitemaps, friendly or hostile."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ MAP = "http://site.example/sitemap.xml"
 
 
 def at(written: str) -> str:
-    """A url, or a path of the site."""
+    """Make a url of a path of the site; a url stays as it is."""
     return f"http://site.example{written}" if written.startswith("/") else written
 
 
 def urlset(*pages: str | tuple[str, str]) -> bytes:
-    """A sitemap of pages, or of pages and times of their last change."""
+    """Make a sitemap of pages, or of pages and times of their last change."""
     entries = [(at(page), "") if isinstance(page, str) else (at(page[0]), page[1]) for page in pages]
     text = "".join(
         f"<url><loc>{url}</loc>{f'<lastmod>{lastmod}</lastmod>' if lastmod else ''}</url>" for url, lastmod in entries
@@ -39,14 +39,14 @@ def urlset(*pages: str | tuple[str, str]) -> bytes:
 
 
 def index(*sitemaps: str) -> bytes:
-    """A sitemap index."""
+    """Make a sitemap index."""
     text = "".join(f"<sitemap><loc>{at(each)}</loc><lastmod>2026-01-01</lastmod></sitemap>" for each in sitemaps)
     return f"<sitemapindex>{text}</sitemapindex>".encode()
 
 
 @pytest.fixture
 def tasks_of(make: Make, site: Site) -> Callable[..., list[Any]]:
-    """The tasks of one sitemap, which is no robots.txt's."""
+    """Return the tasks of one sitemap that no robots.txt names."""
 
     def tasks_of(body: bytes, **named: Any) -> list[Any]:
         site.answers[MAP] = (200, body)
@@ -58,7 +58,7 @@ def tasks_of(make: Make, site: Site) -> Callable[..., list[Any]]:
 Tasks = Callable[..., list[Any]]
 
 FILES_ALONE = pytest.mark.parametrize("make", usually(["blocking"], nightly=["blocking", "asyncio"]), indirect=True)
-"""Of large files. Both kinds of robots have them read by one function."""
+"""Mark of tests with large files, which both kinds of robots read by the same function."""
 
 
 # -------------------------------------------------------------------------------------------- tasks
@@ -261,7 +261,7 @@ def test_no_more_than_50_000_pages_of_a_file_count(tasks_of: Tasks, caplog: pyte
 
 
 def laughs() -> bytes:
-    """Entities that are ten of the one before each."""
+    """Make entities, each ten of the one before."""
     entities = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 12))
     return f'<!DOCTYPE urlset [<!ENTITY a0 "ha">{entities}]><urlset><url><loc>http://site.example/&a11;</loc></url></urlset>'.encode()
 
@@ -298,8 +298,10 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "feed": lambda: b"<rss><channel><item><link>/1</link></item></channel></rss>",
     "nothing": lambda: b"",
 }
-"""Files that let one reader or another load files, ask third parties, or take minutes and gigabytes; made when they are
-read: half a gigabyte."""
+"""Files that let readers load other files, contact third parties, or take minutes and gigabytes; made when they are
+read:
+half a gigabyte.
+"""
 
 
 @FILES_ALONE

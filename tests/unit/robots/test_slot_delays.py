@@ -1,4 +1,4 @@
-"""``taskqueue.robots``: the slot of a site is told the crawl-delay that it asks for."""
+"""``taskqueue.robots``: a site's crawl-delay becomes the delay of its slot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DAY = 86_400
 
 
 def asks(seconds: float) -> str:
-    """A robots.txt that asks for a delay."""
+    """Make a robots.txt that asks for a delay."""
     return f"User-agent: *\nDisallow: /private\nCrawl-delay: {seconds}\n"
 
 

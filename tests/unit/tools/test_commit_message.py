@@ -1,4 +1,4 @@
-"""Messages of commits."""
+"""The check of commit messages."""
 
 from __future__ import annotations
 

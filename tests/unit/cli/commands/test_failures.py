@@ -1,4 +1,4 @@
-"""What failed, as a table for people."""
+"""Failures as a table for readers."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def view(project: str = "shop", name: str = "nightly", state: FlowState = "runni
 
 
 class Flows:
-    """What a daemon answers that has these flows."""
+    """Answers of a daemon that has these flows."""
 
     def __init__(self) -> None:
         self.views = [view(success=1, ready=1)]

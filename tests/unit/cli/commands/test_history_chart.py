@@ -1,4 +1,4 @@
-"""Bars in the terminal: how many of what happened lies in each part of a time."""
+"""Bars in the terminal: numbers of events in each part of a time span."""
 
 from __future__ import annotations
 

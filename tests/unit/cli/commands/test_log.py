@@ -8,7 +8,7 @@ from taskqueue.terminal.screen import Screen
 
 
 def shown(*entries: Change) -> list[str]:
-    """Lines of the table in a terminal of 80 columns."""
+    """Return the lines of the table in a terminal of 80 columns."""
     terminal = Screen()
     terminal.width = 80
     with terminal.capture() as captured:

@@ -1,4 +1,4 @@
-"""``taskqueue operation``: the exit statuses of ``wait``, and the number that people call an operation by."""
+"""``taskqueue operation``: exit statuses of ``wait``, and the numbers that name operations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUNNING = Operation(17592186044417, "retry", ["news"], False, 100, 49, 7, began_
 
 @dataclass
 class Operations:
-    """A daemon with one operation."""
+    """Daemon with one operation."""
 
     view: Operation = RUNNING
     asked: list[int] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The store commands on stores that no daemon has."""
+"""The store commands on stores without a daemon."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LINES = [
 
 @pytest.fixture
 def filled(run: Run) -> str:
-    """A store with two projects and three tasks."""
+    """Store with two projects and three tasks."""
     Path("export.jsonl").write_text("\n".join(LINES) + "\n")
     assert run("import", "export.jsonl", "--store", "filled") == (
         0,
@@ -52,7 +52,7 @@ def test_only_their_owner_may_read_what_the_store_commands_make(run: Run, filled
 
     made = [Path("out.jsonl"), *Path("mine").iterdir(), *Path("copy").iterdir()]
     assert {stat.S_IMODE(file.stat().st_mode) for file in made} == {0o600}
-    assert umask == 0  # that of a program that runs commands stays its own
+    assert umask == 0  # a program that calls commands keeps its own umask
 
 
 def test_stats_tell_tasks_bytes_and_what_the_cache_needs(run: Run, filled: str) -> None:

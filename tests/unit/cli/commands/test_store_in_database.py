@@ -1,4 +1,4 @@
-"""What the store commands say of databases without reaching one."""
+"""Messages of the store commands about databases, without reaching one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ sys.modules["psycopg"] = None
 from taskqueue.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
-"""The command line where psycopg is not installed."""
+"""Program that runs the command line without psycopg."""
 
 USING_ONE = ["show", "check", "export", "import FILE", "backup FILE", "init", "init --print-sql"]
 

@@ -1,4 +1,4 @@
-"""``taskqueue web token``: who may come in."""
+"""``taskqueue web token``: tokens that let users in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks in MessagePack: the same tasks as in JSON, bodies as they are, and what is said of what is no task."""
+"""Tasks in MessagePack: equal to those in JSON, with unchanged bodies, and complaints about anything else."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_map_means_what_the_same_line_of_json_means(said: dict[str, Any], defa
 
 
 ODD = b"\x84\xa1a\xcd\x00\x01\xa1b\xc4\x02\xff\x00\xa1c\xca\x41\x20\x00\x00\x07\xd4\x05x"
-"""A map with a number in a longer form than it needs, bytes, a short float, a key that is a number, an extension."""
+"""Map with a number in a longer form than needed, bytes, a short float, a numeric key, an extension."""
 
 
 @pytest.mark.parametrize("defaults", [{}, {"priority": 9}])

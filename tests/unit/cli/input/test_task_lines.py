@@ -1,4 +1,4 @@
-"""Lines of a file of tasks: what they mean, and what is said of those that mean nothing."""
+"""Lines of a file of tasks: their meaning, and complaints about meaningless ones."""
 
 from __future__ import annotations
 

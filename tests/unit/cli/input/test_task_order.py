@@ -1,4 +1,4 @@
-"""Parents before children, and the cycle where that can't be."""
+"""Parents before children, and the cycle if that is impossible."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_what_is_in_order_stays_as_it_is() -> None:
 
 
 def cycle_of(parents: dict[str, list[str]]) -> Sequence[str]:
-    """The names of a cycle; none if there is an order."""
+    """Return the names of a cycle; none if there is an order."""
     try:
         parents_first(parents)
     except Cycle as cycle:

@@ -19,7 +19,7 @@ NOON = 1_700_042_400.0
 
 @pytest.fixture(autouse=True)
 def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A machine in Berlin."""
+    """Time zone of a machine in Berlin."""
     monkeypatch.setenv("TZ", "Europe/Berlin")
     time.tzset()
     yield
@@ -29,7 +29,7 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def frozen() -> Iterator[None]:
-    """Time stands at NOON."""
+    """Clock that stands at NOON."""
     with freeze_time(datetime.fromtimestamp(NOON, UTC), tz_offset=1):
         yield
 

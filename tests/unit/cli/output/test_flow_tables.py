@@ -30,7 +30,7 @@ def task(
 
 
 def example() -> list[FlowTaskStatus]:
-    """D is processing, and B has failed, so that E has, too."""
+    """Make the example with D processing, and B failed, so that E has failed, too."""
     states: dict[str, FlowTaskState] = {"A": "success", "B": "failed", "C": "success", "D": "processing", "E": "failed"}
     seconds = {"A": 90.0, "B": 2.0, "C": 0.5}
     return [

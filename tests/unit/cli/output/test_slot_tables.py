@@ -1,4 +1,4 @@
-"""Slots, as tables and sentences for people."""
+"""Slots as tables and sentences for readers."""
 
 from __future__ import annotations
 
