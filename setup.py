@@ -1,4 +1,4 @@
-"""Build script: what is compiled if TASKQUEUE_COMPILE is 1, and the description; everything else is in setup.cfg."""
+"""Build script: compiles modules if TASKQUEUE_COMPILE is 1; everything else is in setup.cfg."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 FOLDERS = ("taskqueue/core", "taskqueue/settings", "taskqueue/store/records")
-"""All that lies below is compiled."""
+"""Folders whose modules are all compiled."""
 MODULES = (
     "taskqueue/client/connection/session.py",
     "taskqueue/host_verdicts.py",
@@ -31,17 +31,13 @@ MODULES = (
     "taskqueue/store/rocksdb/rocks_store.py",
 )
 COMPILING = frozenset({"bdist_wheel", "build_ext"})
-"""Commands of setuptools for which there must be something compiled."""
+"""Commands of setuptools that need compiled modules."""
 BEST = "3"
-"""MYPYC_OPT_LEVEL if nothing else is said; a quick build has 1."""
+"""Default of MYPYC_OPT_LEVEL; a quick build sets 1."""
 ACROSS_FILES = ["-flto=auto", "-fno-semantic-interposition"]
-"""Calls from one module to another are compiled like those within one: 0.94 to 0.98 of the CPU of a lifecycle."""
-PICTURE = re.compile(r"(!\[[^\]]*\]\(|<img [^>]*?src=\")(?![a-z]+:|#)([^)\"\s]+)")
-"""Markup of a picture of this repository, and its path."""
-RELATIVE = re.compile(r"(\]\(|<a [^>]*?href=\")(?![a-z]+:|#)([^)\"\s]+)")
-"""Markup of a link to a file of this repository, and its path."""
+"""Compiler flags that optimise calls between modules like calls within one: 0.94 to 0.98 of the CPU of a lifecycle."""
 HAS_STRUCTS = re.compile(r"^from msgspec import .*\bStruct\b", re.MULTILINE)
-"""Structs stay interpreted, and so do the modules that define them."""
+"""Import of Struct: modules that define structs stay interpreted."""
 
 
 def configured() -> ConfigParser:
@@ -68,14 +64,14 @@ def description() -> str:
 
 
 def sources() -> list[str]:
-    """Paths of the modules that are compiled."""
+    """Return paths of the modules that are compiled."""
     found = [path for folder in FOLDERS for path in sorted(Path(folder).rglob("*.py")) if path.name != "__init__.py"]
     found += map(Path, MODULES)
     return [str(path) for path in found if not HAS_STRUCTS.search(path.read_text(encoding="utf-8"))]
 
 
 def extensions() -> list[Extension]:
-    """The compiled core, C made of Python; what is wrong with the types of other modules, ``make types`` says."""
+    """Make the compiled core with mypyc; ``make types`` reports type errors of other modules."""
     from mypyc.build import mypycify
 
     options = [
@@ -95,15 +91,17 @@ def extensions() -> list[Extension]:
 
 
 def needed() -> list[str]:
-    """What must be there to compile: the compiler, and what the sources import, for its types."""
-    lines = configured()["options"]["install_requires"].splitlines()
+    """Return requirements of compilation: the compiler, and what the sources import, for its types."""
+    config = ConfigParser()
+    config.read("setup.cfg", encoding="utf-8")
+    lines = config["options"]["install_requires"].splitlines()
     return ["mypy[mypyc] >= 2.4", *(line for line in lines if line and not line.startswith("#"))]
 
 
 if os.environ.get("TASKQUEUE_COMPILE") != "1":
     setup(long_description=description())
 elif COMPILING.isdisjoint(sys.argv):
-    # pip asks first what it is to install before it builds, and what the package is called.
-    setup(setup_requires=needed(), long_description=description())
+    # pip asks for requirements and the package's name before it builds.
+    setup(setup_requires=needed())
 else:
     setup(ext_modules=extensions(), long_description=description())

@@ -1,1 +1,1 @@
-"""What is run by hand on the sources, and by `make lint` to see that it was."""
+"""Programs that make or check parts of the sources, by hand and in `make lint`."""

@@ -1,21 +1,21 @@
-"""Makes ``Client``, in ``taskqueue/client/blocking/``, of ``AsyncClient``, and ``Robots`` of ``AsyncRobots``.
+"""Generate ``Client``, in ``taskqueue/client/blocking/``, from ``AsyncClient``, and ``Robots`` from ``AsyncRobots``.
 
-    python -m tools.blocking_client            write it anew
-    python -m tools.blocking_client --check    exit status 1 if it is not what would be written; `make lint` does so
+    python -m tools.blocking_client            write the files
+    python -m tools.blocking_client --check    exit status 1 if the files differ from that; part of `make lint`
 
-Whoever adds a method adds it in ``taskqueue/client/asynchronous/`` and runs this. ``Client`` is made of
+To add a method, write it in ``taskqueue/client/asynchronous/`` and run this. ``Client`` is made from
 ``AsyncClient``, ``BlockingTasks`` of ``AsyncTasks``, and so on; each of their public methods becomes:
 
 1. a copy without ``async`` and ``await``, if its body touches nothing of its object but public methods and PARTS that
-   have a blocking twin: pages are gone through, and tasks made ready for a push, in the caller's thread;
-2. else a call that hands it, whole, to the event loop in the background, and waits;
-3. a generator or a context manager is entered there, and gone through here;
-4. what is not ``async`` is called in the caller's thread, and what it makes is given its twin; but for IN_LOOP.
+   have a blocking twin: pages are iterated, and tasks prepared for a push, in the caller's thread;
+2. else a call that runs it, whole, in the event loop in the background, and waits;
+3. a generator or a context manager is entered there, and iterated here;
+4. if it is not ``async``, a call in the caller's thread, whose result gets its twin; except for IN_LOOP.
 
-Signatures and docstrings come along; ``await`` in an example does not, nor a paragraph about the event loop. How a
-client is made and closed is all that is written here: OPENING.
+Signatures and docstrings are copied, without ``await`` in examples and without paragraphs about the event loop. Only
+making and closing a client is written here: OPENING.
 
-``Robots`` is made of ``AsyncRobots``, too, both in ``taskqueue/robots/``: a plain copy, with REWRITTEN. What can't be
+``Robots`` is made from ``AsyncRobots``, both in ``taskqueue/robots/``: a plain copy, with REWRITTEN. What can't be
 copied, one fetch at a time for each site, is in ``fetches.py`` for both: where one has a task that all await, the
 other has a lock and an event.
 """
@@ -42,17 +42,17 @@ PARTS: Final = {
 """Parts of the asynchronous client that have a twin for threads."""
 
 INTERNAL: Final = {"_ask"}
-"""Methods that have a copy although they are not public: commands call them."""
+"""Private methods that are copied, because commands call them."""
 
 LEFT_OUT: Final = {"close"}
-"""Methods of which there is no copy: OPENING closes."""
+"""Methods that are not copied: OPENING closes."""
 
 IN_LOOP: Final = {
     "intake": "BlockingIntake(self._background, {call})",
     "push_soon": "self._background.future({call})",
     "report_soon": "self._background.future({call})",
 }
-"""Methods that are not ``async`` and belong into the loop all the same, and how they are called there."""
+"""Methods that are not ``async`` but must run in the loop, and how they are called there."""
 
 ROBOTS: Final = PACKAGE.parent / "robots" / "asynchronous.py", PACKAGE.parent / "robots" / "blocking.py"
 
@@ -69,7 +69,7 @@ REWRITTEN: Final = {
     "share one fetch.",
     r"a coroutine function of a url; returns": "called with a url, returns",
 }
-"""What is written instead in the copy of AsyncRobots, by regular expressions, each of which must be found."""
+"""Replacements in the copy of AsyncRobots, by regular expressions, each of which must match."""
 
 ANNOTATIONS: Final = {
     "AsyncGenerator": "Iterator",
@@ -77,7 +77,7 @@ ANNOTATIONS: Final = {
 }
 
 RETURNED: Final = {"asyncio.Future": "Future", "Intake": "BlockingIntake"}
-"""What is returned instead of what belongs to a loop."""
+"""Types that are returned in place of those that belong to a loop."""
 
 IMPORTS: Final = """
 from collections.abc import Iterator
@@ -126,7 +126,7 @@ def close(self) -> None:
 
 
 def twins() -> dict[Path, str]:
-    """The files of the blocking client, with what is to be in them."""
+    """Generate the files of the blocking client: text by path."""
     modules = {path.name: ast.parse(path.read_text()) for path in sorted(SOURCE.glob("*.py"))}
     modules.pop("__init__.py")
     made = {TARGET / name: module_of(name, module) for name, module in modules.items()}
@@ -136,7 +136,7 @@ def twins() -> dict[Path, str]:
 
 
 def copied_text(text: str) -> str:
-    """The text of a module without anything asynchronous, not formatted yet."""
+    """Copy the text of a module without anything asynchronous, not formatted yet."""
     for pattern, instead in REWRITTEN.items():
         text, found = re.subn(pattern, instead, text)
         assert found, pattern
@@ -144,7 +144,7 @@ def copied_text(text: str) -> str:
 
 
 def module_of(name: str, module: ast.Module) -> str:
-    """The text of one module's twin, not formatted yet."""
+    """Generate the text of one module's twin, not formatted yet."""
     source = f"taskqueue.client.asynchronous.{name.removesuffix('.py')}"
     classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
     originals = ", ".join(node.name for node in classes)
@@ -159,7 +159,7 @@ def module_of(name: str, module: ast.Module) -> str:
 
 
 def import_of(node: ast.Import | ast.ImportFrom) -> ast.Import | ast.ImportFrom:
-    """The same import, of the blocking twin if it is of a namespace."""
+    """Import the blocking twin instead, if the import is of a namespace."""
     if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("taskqueue.client.asynchronous"):
         node.module = (node.module or "").replace("asynchronous", "blocking")
         for alias in node.names:
@@ -168,7 +168,7 @@ def import_of(node: ast.Import | ast.ImportFrom) -> ast.Import | ast.ImportFrom:
 
 
 def class_of(node: ast.ClassDef) -> ast.ClassDef:
-    """The blocking twin of a class."""
+    """Generate the blocking twin of a class."""
     public = {each.name for each in methods(node) if not each.name.startswith("_") or each.name in INTERNAL}
     twins = [method_of(method, public) for method in methods(node) if method.name in public - LEFT_OUT]
     fields = dict(ast.iter_fields(node)) | {"name": twin_name(node.name)}
@@ -176,12 +176,12 @@ def class_of(node: ast.ClassDef) -> ast.ClassDef:
 
 
 def twin_name(name: str) -> str:
-    """What the twin of a class is called."""
+    """Return the name of a class's twin."""
     return "Client" if name == "AsyncClient" else f"Blocking{name.removeprefix('Async')}"
 
 
 def methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Its methods, in order."""
+    """Yield the methods of a class, in order."""
     return (each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
@@ -189,7 +189,7 @@ def methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionD
 
 
 def opening(node: ast.ClassDef) -> list[ast.stmt]:
-    """How the twin of a class is made, and closed."""
+    """Generate statements that make and close the twin of a class."""
     init = next(each for each in methods(node) if each.name == "__init__")
     if node.name != "AsyncClient":
         twin = node.name.removeprefix("Async").lower()
@@ -204,7 +204,7 @@ def opening(node: ast.ClassDef) -> list[ast.stmt]:
 
 
 def namespaces(init: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.stmt]:
-    """What the client is composed of: parts with a twin, and namespaces."""
+    """Yield assignments of the client's components: parts with a twin, and namespaces."""
     for each in init.body:
         match each:
             case ast.Assign(targets=[ast.Attribute(attr=name)], value=ast.Call(func=ast.Name(id=made))):
@@ -217,7 +217,7 @@ def namespaces(init: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.stm
 
 
 def method_of(method: ast.FunctionDef | ast.AsyncFunctionDef, public: set[str]) -> ast.FunctionDef:
-    """The blocking twin of a method."""
+    """Generate the blocking twin of a method."""
     copied = touched(method) <= public | set(PARTS)
     body = [Blocking().visit(each) for each in method.body[1:]] if copied else [handed_over(method)]
     returns = Blocking().visit(method.returns) if method.returns else None
@@ -230,7 +230,7 @@ def method_of(method: ast.FunctionDef | ast.AsyncFunctionDef, public: set[str]) 
 
 
 def of_threads(returns: ast.expr) -> ast.expr:
-    """What a method of IN_LOOP returns to a thread."""
+    """Return the type that a method of IN_LOOP returns to a thread."""
     text = ast.unparse(returns)
     for name, twin in RETURNED.items():
         text = text.replace(name, twin)
@@ -238,7 +238,7 @@ def of_threads(returns: ast.expr) -> ast.expr:
 
 
 def touched(method: ast.AST) -> set[str]:
-    """What a body touches of its object."""
+    """Return the attributes of ``self`` that a body uses."""
     return {
         node.attr
         for node in ast.walk(method)
@@ -247,7 +247,7 @@ def touched(method: ast.AST) -> set[str]:
 
 
 def handed_over(method: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
-    """The statement that has it done in the event loop."""
+    """Generate the statement that runs a method in the event loop."""
     if any(isinstance(each, ast.Name) and each.id == "property" for each in method.decorator_list):
         return ast.parse(f"return self._client.{method.name}").body[0]
     if method.name in IN_LOOP:
@@ -268,13 +268,13 @@ def handed_over(method: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
 
 
 def made_by(method: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """The twin of what a method makes, if that has one."""
+    """Return the name of the twin of a method's result, if it has one."""
     returned = method.returns
     return twin_name(returned.id) if isinstance(returned, ast.Name) and returned.id.startswith("Async") else ""
 
 
 def passed(arguments: ast.arguments) -> Iterator[str]:
-    """The arguments of a method, as they are passed on."""
+    """Yield the arguments of a method, as they are passed on."""
     yield from (each.arg for each in arguments.args[1:])
     if arguments.vararg:
         yield f"*{arguments.vararg.arg}"
@@ -284,37 +284,37 @@ def passed(arguments: ast.arguments) -> Iterator[str]:
 
 
 class Blocking(ast.NodeTransformer):
-    """Code and annotations, without anything asynchronous."""
+    """Transformer that removes everything asynchronous from code and annotations."""
 
     def visit_Await(self, node: ast.Await) -> ast.expr:
-        """What was awaited."""
+        """Drop ``await``."""
         return self._seen(node.value)
 
     def visit_AsyncFor(self, node: ast.AsyncFor) -> ast.For:
-        """A plain loop."""
+        """Make a plain loop."""
         self.generic_visit(node)
         return ast.For(node.target, node.iter, node.body, node.orelse)
 
     def visit_AsyncWith(self, node: ast.AsyncWith) -> ast.With:
-        """A plain block."""
+        """Make a plain block."""
         self.generic_visit(node)
         return ast.With(node.items, node.body)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """Twins of methods are called as these without ``_async``."""
+        """Drop ``_async`` from names of twins' methods."""
         self.generic_visit(node)
         node.attr = node.attr.removesuffix("_async")
         return node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """``Iterable[T] | AsyncIterable[T]`` is ``Iterable[T]``."""
+        """Make ``Iterable[T]`` of ``Iterable[T] | AsyncIterable[T]``."""
         if ast.unparse(node.right).startswith("AsyncIterable["):
             return self._seen(node.left)
         self.generic_visit(node)
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        """``AsyncGenerator[T, None]`` is ``Iterator[T]``."""
+        """Make ``Iterator[T]`` of ``AsyncGenerator[T, None]``."""
         self.generic_visit(node)
         if isinstance(node.value, ast.Name) and node.value.id in ANNOTATIONS:
             if node.value.id == "AsyncGenerator" and isinstance(node.slice, ast.Tuple):
@@ -332,7 +332,7 @@ class Blocking(ast.NodeTransformer):
 
 
 def docstring(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> ast.Expr:
-    """What is said of it, of its twin."""
+    """Copy a docstring, rewritten for the twin."""
     said = ast.get_docstring(node, clean=False) or ""
     said = re.sub(r"\bawait |\basync (?=with\b|for\b|def\b)|\bAsync(?=Client\b)", "", said)
     paragraphs = [each for each in re.split(r"\n\s*\n", said) if "event loop" not in each]
@@ -342,9 +342,9 @@ def docstring(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> as
 
 
 def formatted(text: str, path: Path) -> str:
-    """As ruff wants it, without the imports that are not used."""
+    """Format a text with ruff, without unused imports."""
     ruff = [str(Path(sys.executable).with_name("ruff"))]
-    ours = 'lint.isort.known-first-party=["taskqueue"]'  # Also when it is not there yet.
+    ours = 'lint.isort.known-first-party=["taskqueue"]'  # Also if the file doesn't exist yet.
     tidy = ["--quiet", "--fix-only", "--unsafe-fixes", "--select", "F401,I,UP028", "--config", ours]
     name = ["--stdin-filename", str(path), "-"]
     for command in (["check", *tidy, *name], ["format", "--quiet", *name]):
@@ -353,13 +353,13 @@ def formatted(text: str, path: Path) -> str:
 
 
 def differing(made: dict[Path, str], folder: Path = TARGET) -> Iterable[Path]:
-    """Files of the folder that are not as they would be made, those that would not be made at all included."""
+    """Yield files of the folder that differ from the generated ones, or would not be generated."""
     stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
     return sorted([*stale, *(set(folder.glob("*.py")) - made.keys())])
 
 
 def main() -> int:
-    """Write it, or say how it differs."""
+    """Write the files, or report how they differ."""
     made = twins()
     if "--check" in sys.argv[1:]:
         for path in (stale := list(differing(made))):

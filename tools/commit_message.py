@@ -11,7 +11,7 @@ SUBJECT: Final = re.compile(r"(?=.{1,60}$)[a-z][a-z0-9._/-]*: [a-z].*|(Revert|Me
 
 
 def problem(message: str) -> str:
-    """What is wrong with a message; empty: nothing."""
+    """Return what is wrong with a message; empty if nothing is."""
     subject, _, body = re.sub("^#.*\n?", "", message, flags=re.M).partition("\n")
     if not SUBJECT.fullmatch(subject):
         return f'the subject "{subject}" is not "area: imperative" of at most 60 characters'

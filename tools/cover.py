@@ -1,7 +1,7 @@
-"""Say how much of the code the tests took that ran last, and end with exit status 1 if that is less than promised.
+"""Print the coverage of the last test run, and exit with status 1 if it is below its bound.
 
-Reads `.coverage`, which `make cover` leaves. Of lines nearly all are easily taken; what tells is the branches: each
-condition true at one time and false at another.
+Reads `.coverage`, which `make cover` leaves. Lines are easily covered; branches tell more: each condition true at one
+time and false at another.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tempfile import TemporaryDirectory
 from coverage import Coverage
 
 LEAST_PERCENT = {"taskqueue": 85.0, "taskqueue/core": 96.0, "taskqueue/protocol": 96.0}
-"""Of the branches in these folders. What tests run in processes of their own is not counted."""
+"""Least branch coverage of these folders in percent. Child processes of tests are not counted."""
 
 
 def figures(folder: str) -> tuple[float, float]:
-    """Of a folder: how many lines and how many branches were taken, in percent."""
+    """Return a folder's coverage of lines and of branches, in percent."""
     measured = Coverage()
     measured.load()
     with TemporaryDirectory() as place:
@@ -30,7 +30,7 @@ def figures(folder: str) -> tuple[float, float]:
 
 
 def main() -> int:
-    """Print a line for each folder; 1 if one is below its promise."""
+    """Print a line for each folder; return 1 if one is below its bound."""
     short = 0
     for folder, least in LEAST_PERCENT.items():
         lines, branches = figures(folder)

@@ -1,4 +1,4 @@
-"""Print the lowest versions that setup.cfg allows, as constraints for pip: what it needs to run, and to be tested."""
+"""Print the lowest versions that setup.cfg allows, as constraints for pip, of requirements to run and to test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ BOUND = re.compile(r"([\w-]+)(?:\[[\w,]+\])? >= ([\d.]+)")
 
 
 def lowest() -> list[str]:
-    """Lines such as "click==8.2", in the order of setup.cfg; raises ValueError at a requirement without a bound."""
+    """Return lines such as "click==8.2", in the order of setup.cfg.
+
+    Raises:
+        ValueError: a requirement has no lower bound.
+    """
     options = ConfigParser()
     options.read(SETUP)
     required = options["options"]["install_requires"] + options["options.extras_require"]["test"]

@@ -1,6 +1,6 @@
-"""Makes docs/reference/messages.md: a section for each message, of its type, its descriptions and its example.
+"""Generate docs/reference/messages.md: a section per message, from its type, its descriptions and its example.
 
-    python -m tools.messages            write it anew; `make messages` does so
+    python -m tools.messages            write the page, as `make messages` does
 
 A section has a sentence, a table of fields (types, bounds, defaults), and the example as JSON and in bytes. Values that
 messages consist of come after the messages. Rules are written by hand, in docs/reference/protocol.md.
@@ -40,7 +40,7 @@ NOUNS: Final = {
     "What happened, and why": insight,
     "The daemon": daemon,
 }
-"""Heading of a section, and the module whose messages it has."""
+"""Headings of sections, and the modules of their messages."""
 
 HEAD: Final = """\
 # Messages
@@ -68,13 +68,13 @@ has `type`, `v`, `session` and `n`, and each reply `type`, `v` and `n`: see [env
 
 
 class Reference:
-    """The page while it is made: values are listed as the messages name them."""
+    """Page in the making: values are listed as the messages name them."""
 
     def __init__(self) -> None:
         self._values: dict[type[Struct], None] = {}
 
     def lines(self) -> Iterator[str]:
-        """Lines of the whole page."""
+        """Yield the lines of the whole page."""
         yield HEAD
         shown: set[type] = set()
         for heading, noun in NOUNS.items():
@@ -131,7 +131,7 @@ class Reference:
         yield ""
 
     def _text(self, info: Any) -> str:
-        """A type in the notation of the page."""
+        """Format a type in the notation of the page."""
         match info:
             case inspect.Metadata():
                 return str((info.extra or {}).get(fields.NOTATION) or self._text(info.type))
@@ -176,22 +176,22 @@ PLAIN: Final[Mapping[type, str]] = {
 
 
 def tag_of(kind: type[Struct]) -> str:
-    """The ``type`` of a message."""
+    """Return the ``type`` of a message."""
     return str(kind.__struct_config__.tag)
 
 
 def name_of(kind: type[Struct]) -> str:
-    """Name of a value, the same for the twin that has results as MessagePack."""
+    """Return the name of a value, the same for the twin that has results as MessagePack."""
     return kind.__name__.removeprefix("Packed")
 
 
 def sentence(text: str) -> str:
-    """A description as it stands alone."""
+    """Make a sentence of a description."""
     return text[:1].upper() + text[1:].removesuffix(".")
 
 
 def without_nil(info: Any) -> Any:
-    """The type of an item that a sender writes; nil stands for an item that could not be decoded."""
+    """Return the type of an item that a sender writes; nil stands for an item that could not be decoded."""
     if not isinstance(info, inspect.UnionType):
         return info
     parts = tuple(part for part in info.types if not isinstance(part, inspect.NoneType))
@@ -199,7 +199,7 @@ def without_nil(info: Any) -> Any:
 
 
 def length(info: Any, unit: str) -> str:
-    """Bounds of a text or a list."""
+    """Format the bounds of a text or a list."""
     match info.min_length, info.max_length:
         case None, None:
             return ""
@@ -211,7 +211,7 @@ def length(info: Any, unit: str) -> str:
 
 
 def bounds(info: inspect.IntType | inspect.FloatType) -> str:
-    """Bounds of a number."""
+    """Format the bounds of a number."""
     words = [
         f"{word} {figure(bound)}"
         for word, bound in (("above", info.gt), ("from", info.ge), ("below", info.lt), ("to", info.le))
@@ -221,7 +221,7 @@ def bounds(info: inspect.IntType | inspect.FloatType) -> str:
 
 
 def figure(bound: float) -> str:
-    """A bound as readers write it: 10,000, 1e9, 2^63 - 1."""
+    """Format a bound for readers: 10,000, 1e9, 2^63 - 1."""
     if bound in (2**63 - 1, 2**32 - 1):
         return f"2^{int(bound).bit_length()} - 1"
     if bound >= 1e7:
@@ -230,7 +230,7 @@ def figure(bound: float) -> str:
 
 
 def default_of(field: msgspec.structs.FieldInfo) -> str:
-    """The default of a field; empty if it is required."""
+    """Format the default of a field; empty if the field is required."""
     default = field.default if field.default_factory is NODEFAULT else field.default_factory()
     if default is NODEFAULT:
         return ""
@@ -244,7 +244,7 @@ def default_of(field: msgspec.structs.FieldInfo) -> str:
 
 
 def example_of(kind: type[Struct]) -> Iterator[str]:
-    """The example of a message, as JSON and in bytes."""
+    """Yield the example of a message, as JSON and in bytes."""
     frame = encode(EXAMPLES[kind])
     yield f"```json\n{pretty(msgspec.msgpack.decode(frame))}\n```\n"
     octets = textwrap.fill(frame.hex(" "), 3 * 32)
@@ -252,7 +252,7 @@ def example_of(kind: type[Struct]) -> Iterator[str]:
 
 
 def pretty(value: Any, indent: int = 0) -> str:
-    """JSON in lines of at most WIDTH characters, if it can be divided."""
+    """Format JSON in lines of at most WIDTH characters, if it can be divided."""
     line = json.dumps(value, ensure_ascii=False)
     if indent + len(line) <= WIDTH or not value or not isinstance(value, list | dict):
         return line
@@ -267,7 +267,7 @@ def pretty(value: Any, indent: int = 0) -> str:
 
 
 def page() -> str:
-    """The whole page."""
+    """Generate the whole page."""
     return "\n".join(Reference().lines())
 
 
