@@ -14,7 +14,7 @@ SPHINX := $(BIN)/python -m sphinx -b html -d build/doctrees -j auto -E -q -n -W 
 # The tests start a thousand processes of Python. Where an environment forbids it to keep what it compiles, each of them
 # would compile every module again, which takes longer than all else of a start.
 export PYTHONDONTWRITEBYTECODE :=
-# Two processes a core, as many tests wait for something; one that has nothing left takes tests from the others.
+# Two processes per core, since many tests wait; an idle process takes tests from the others.
 PROCESSES ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 PYTEST := $(BIN)/pytest --numprocesses $(PROCESSES) --dist worksteal
 CHECKS ?= lint types
@@ -30,8 +30,8 @@ help: ## list the targets
 
 setup: $(STAMP) ## make .venv and install everything into it
 
-# A newcomer waits for this before the first page is crawled, so here is only what the demo needs. Compiled is what is
-# imported, when it is: a quarter of the modules, for a tenth of the 14 s of CPU that all would take.
+# A newcomer waits for this before the first page is crawled, so it installs only what the demo needs, and Python compiles
+# a module only on import: a quarter of them, for a tenth of the 14 s of CPU that all would take.
 $(RUN_STAMP): setup.cfg setup.py pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or later is needed; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
@@ -48,16 +48,17 @@ $(STAMP): $(RUN_STAMP)
 run: $(RUN_STAMP) ## crawl the demo site through a real daemon; ONCE=1 ends with the crawl, SITE=DIR serves your pages
 	@$(BIN)/taskqueue demo $(if $(ONCE),--once) $(if $(SITE),--site '$(SITE)')
 
-# Of Debian: the browser that looks at the pages, and what reads the metrics. Elsewhere they are to be installed by hand.
+# Debian packages: the browser that opens the dashboard, and the server that scrapes the metrics. On other systems, install
+# them by hand.
 PROGRAMS := chromium prometheus
 programs:
 	@{ command -v chromium && command -v prometheus && command -v promtool; } >/dev/null || { \
 	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends $(PROGRAMS) >/dev/null; } || \
-	  { echo "make test needs these: apt-get install $(PROGRAMS) (for a user who may, or what your system calls them)"; exit 1; }
+	  { echo "make test needs these programs; as root: apt-get install $(PROGRAMS), or install your system's packages of them"; exit 1; }
 
-# Processes that collect at once would each compile all tests where none of them is compiled yet, 10 s of CPU each instead
-# of 4. What is wrong with a test, they say.
+# Compiles the tests once. Otherwise each process would compile all of them while it collects, 10 s of CPU each instead of
+# 4. The test run, not this step, reports errors in tests.
 COLLECTED := $(VENV)/.collected
 $(COLLECTED): $(STAMP)
 	@$(BIN)/pytest --collect-only -q >/dev/null 2>&1 || true
@@ -72,16 +73,16 @@ test: $(STAMP) $(DOCS) ## everything that must hold
 	@$(MAKE) --no-print-directory --jobs 4 --output-sync=target $(CHECKS) properties programs $(COLLECTED)
 	$(PYTEST) --ignore tests/properties
 
-lint: $(STAMP) ## style, the direction of imports, the blocking client as it is made
+lint: $(STAMP) ## style, the direction of imports, the blocking client as generated
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tools.blocking_client --check
 
-client: $(STAMP) ## make the blocking client anew, of the asynchronous one
+client: $(STAMP) ## generate the blocking client from the asynchronous one
 	$(BIN)/python -m tools.blocking_client
 
-messages: $(STAMP) ## make docs/reference/messages.md anew, of the types of messages
+messages: $(STAMP) ## generate docs/reference/messages.md from the types of messages
 	$(BIN)/python -m tools.messages
 
 types: $(STAMP) ## mypy --strict
@@ -100,8 +101,8 @@ integration: $(DOCS) ## real sockets, processes and disk
 nightly: $(STAMP) $(DOCS) programs ## all tests with the counts for which nobody waits, with examples by chance: some hours
 	TASKQUEUE_NIGHTLY=1 $(PYTEST) --timeout 3600 --hypothesis-profile=explore
 
-# Which versions these are is setup.cfg's to say. pip is told by the environment, since `setup` calls it in the other make.
-# Types are left out: old versions of pyzmq and urllib3 say less of theirs, and do the same.
+# setup.cfg has these versions. pip reads them from the environment, since the inner make calls it in `setup`. Types are
+# left out: old versions of pyzmq and urllib3 have fewer annotations for the same code.
 LOWEST := .venv-lowest
 lowest: ## everything that must hold, with the lowest versions that setup.cfg allows, in a venv of their own
 	@mkdir -p $(LOWEST)
@@ -109,10 +110,10 @@ lowest: ## everything that must hold, with the lowest versions that setup.cfg al
 	PIP_CONSTRAINT=$(CURDIR)/$(LOWEST)/constraints.txt $(MAKE) --no-print-directory VENV=$(LOWEST) CHECKS=lint DOCS= test
 
 # Installed, not linked, so that nothing compiled lies beside the sources. All other packages are those of the first venv;
-# the checkout comes last on the path, for the tests and benchmarks. How hard the C compiler tries, MYPYC_OPT_LEVEL says.
+# the checkout comes last on the path, for the tests and benchmarks. MYPYC_OPT_LEVEL sets the C compiler's level.
 COMPILED := .venv-compiled
 COMPILED_STAMP := $(COMPILED)/.installed
-compiled: $(COMPILED_STAMP) ## the same with a compiled core, in a venv of its own; takes two minutes and a C compiler
+compiled: $(COMPILED_STAMP) ## a build with a compiled core, in a venv of its own; takes two minutes and a C compiler
 
 $(COMPILED_STAMP): $(STAMP) $(shell find taskqueue -name '*.py')
 	@test -x $(COMPILED)/bin/python || $(PYTHON) -m venv --without-pip $(COMPILED)
@@ -124,7 +125,7 @@ $(COMPILED_STAMP): $(STAMP) $(shell find taskqueue -name '*.py')
 	  "$$($(COMPILED)/bin/python -c 'import site; print(site.getsitepackages()[0])')/zz_the_rest.pth"
 	@touch $@
 
-# Tests of what is interpreted in either build are not run again, nor can bugs be planted in compiled functions. The longest
+# Left out: tests of modules that both builds interpret, and planted bugs, which compiled functions don't allow. The longest
 # tests come first.
 COMPILED_PYTEST := PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= --numprocesses $(PROCESSES) --dist worksteal
 COMPILED_TESTS := --ignore tests/simulation/test_mutants.py tests/simulation tests/contract tests/unit/core \
@@ -143,7 +144,7 @@ $(COVER_STAMP): $(STAMP)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[cover]'
 	@touch $@
 
-cover: $(COVER_STAMP) ## how many branches the tests take that run in one process, of all and of the core; lists what none takes
+cover: $(COVER_STAMP) ## branch coverage of in-process tests, of all code and of the core; lists branches that no test takes
 	$(PYTEST) --cov --cov-report= tests/unit tests/contract tests/properties tests/simulation tests/integration/test_database*.py
 	@$(BIN)/coverage report --skip-covered --show-missing
 	@$(BIN)/python tools/cover.py
@@ -166,7 +167,7 @@ hooks: $(STAMP) ## let git check style, imports and message at each commit, type
 
 # Some gigabytes of memory are used if a bound does not hold; a daemon that takes more than 6 GiB is killed.
 ATTACKS := tests/attack/results
-attack: $(STAMP) ## a real daemon beside every kind of bad peer, a quarter of an hour, and the table of what it bears
+attack: $(STAMP) ## a real daemon beside every kind of bad peer, a quarter of an hour, and the table of results
 	-$(BIN)/python -m tests.attack --compare $(ATTACKS)/before.json --json $(ATTACKS)/after.json
 	$(BIN)/python -m tests.attack --report
 	$(BIN)/python -m tests.attack.page
@@ -174,24 +175,24 @@ attack: $(STAMP) ## a real daemon beside every kind of bad peer, a quarter of an
 chaos: $(STAMP) ## kills, power cuts, a failing disk and damage beneath a real daemon, ten minutes, and its ledger
 	$(BIN)/python -m tests.chaos --write
 
-failovers: $(STAMP) ## a database that fails over under load, forty times, five minutes, and what was acknowledged
+failovers: $(STAMP) ## a database that fails over under load, forty times, five minutes, and the ledger
 	$(BIN)/python -m tests.chaos.failovers --write
 
 pauses: $(STAMP) ## a store that fails for a moment, and how long 100 and 5,000 clients stand still, five minutes
 	$(BIN)/python -m tests.chaos.pauses --write
 
-politeness: $(STAMP) ## 200 hosts on loopback, four fetchers and a daemon, of which some are killed: what the hosts saw
+politeness: $(STAMP) ## 200 hosts on loopback, four fetchers and a daemon, some of them killed, and what the hosts saw
 	$(BIN)/python -m tests.politeness --write
 
-fuzz: $(STAMP) ## a hundred times as many requests to the HTTP interface as in make test, made of its document
+fuzz: $(STAMP) ## a hundred times as many requests to the HTTP interface as in make test, made from its document
 	TASKQUEUE_NIGHTLY=1 $(BIN)/pytest --timeout 3600 tests/integration/test_http_fuzz.py
 
 $(BENCH_STAMP): $(STAMP)
-	@echo "installing what the benchmarks compare with …"
+	@echo "installing the systems that the benchmarks compare with …"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]'
 	@touch $@
 
-# Other builds that are measured in the same rounds: --compiled VENV, --before VENV.
+# Other builds to measure in the same rounds: --compiled VENV, --before VENV.
 BUILDS ?=
 bench: $(BENCH_STAMP) ## every benchmark in a short form, a quarter of an hour, and the tables and plots of its figures
 	$(BENCH).lifecycle --save --rounds 3 --tasks 40000 $(BUILDS)
@@ -239,7 +240,7 @@ bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tas
 	$(BENCH).instructions
 	$(BENCH).report
 
-screenshots: $(STAMP) programs ## the pictures of the documents, of a crawl of some minutes, in docs/img
+screenshots: $(STAMP) programs ## the documents' pictures, of a crawl of some minutes, in docs/img
 	@$(BIN)/python -m tests.integration.browser.screenshots
 
 clean: ## remove what the other targets made
