@@ -1,4 +1,4 @@
-"""Build script: compiles modules if TASKQUEUE_COMPILE is 1; everything else is in setup.cfg."""
+"""Build script: what is compiled if TASKQUEUE_COMPILE is 1; everything else is in setup.cfg."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ COMPILING = frozenset({"bdist_wheel", "build_ext"})
 BEST = "3"
 """Default of MYPYC_OPT_LEVEL; a quick build sets 1."""
 ACROSS_FILES = ["-flto=auto", "-fno-semantic-interposition"]
-"""Compiler flags that optimise calls between modules like calls within one: 0.94 to 0.98 of the CPU of a lifecycle."""
+"""Calls from one module to another are compiled like those within one: 0.94 to 0.98 of the CPU of a lifecycle."""
 HAS_STRUCTS = re.compile(r"^from msgspec import .*\bStruct\b", re.MULTILINE)
-"""Import of Struct: modules that define structs stay interpreted."""
+"""Structs stay interpreted, and so do the modules that define them."""
 
 
 def configured() -> ConfigParser:
@@ -91,7 +91,7 @@ def extensions() -> list[Extension]:
 
 
 def needed() -> list[str]:
-    """Return requirements of compilation: the compiler, and what the sources import, for its types."""
+    """What must be there to compile: the compiler, and what the sources import, for its types."""
     config = ConfigParser()
     config.read("setup.cfg", encoding="utf-8")
     lines = config["options"]["install_requires"].splitlines()
@@ -101,7 +101,7 @@ def needed() -> list[str]:
 if os.environ.get("TASKQUEUE_COMPILE") != "1":
     setup(long_description=description())
 elif COMPILING.isdisjoint(sys.argv):
-    # pip asks for requirements and the package's name before it builds.
+    # pip asks first what it is to install before it builds, and what the package is called.
     setup(setup_requires=needed())
 else:
     setup(ext_modules=extensions(), long_description=description())

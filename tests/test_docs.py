@@ -80,7 +80,7 @@ def misunderstood(line: str) -> str:
 
 
 def commands(group: click.Group, prefix: str = "taskqueue") -> Iterator[tuple[str, click.Command]]:
-    """Yield every command with its full name; a group only if it does something by itself."""
+    """Every command with its full name; a group is one if it does something by itself."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)

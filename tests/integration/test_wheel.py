@@ -38,7 +38,7 @@ pages[0](docs)
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Wheel made of a copy of the tree, which stays clean; nothing is downloaded."""
+    """Made of a copy of the tree, so that nothing of it lies about here; nothing is fetched for it."""
     tree = tmp_path_factory.mktemp("tree")
     for name in BUILT_FROM:
         source = ROOT / name
