@@ -33,9 +33,9 @@ COLUMNS: Final = [
 def main() -> None:
     """Run the rounds, print each, and the table."""
     made = parser(__doc__)
-    made.add_argument("--tasks", type=int, default=100_000, help="in each round")
-    made.add_argument("--body", type=int, default=300, help="bytes")
-    made.add_argument("--pin", default="0:1", help="cores of the server : of producer and fetcher; empty: nowhere")
+    made.add_argument("--tasks", type=int, default=100_000, help="tasks in each round")
+    made.add_argument("--body", type=int, default=300, help="bytes of a task's body")
+    made.add_argument("--pin", default="0:1", help="cores of the server, colon, of the clients; empty: any")
     add_options(made)
     options = made.parse_args()
     mine = [

@@ -50,8 +50,8 @@ BEFORE: Final = "before"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add --compiled and --before."""
-    parser.add_argument("--compiled", type=Path, metavar="VENV", help="has taskqueue compiled, and is measured too")
-    parser.add_argument("--before", type=Path, metavar="VENV", help="has an earlier taskqueue, and is measured too")
+    parser.add_argument("--compiled", type=Path, metavar="VENV", help="venv of a compiled taskqueue, measured too")
+    parser.add_argument("--before", type=Path, metavar="VENV", help="venv of an earlier taskqueue, measured too")
 
 
 def builds(options: argparse.Namespace) -> list[Build]:
@@ -78,7 +78,7 @@ def builds_of_today(options: argparse.Namespace) -> list[Build]:
 
 def add_option_of_one(parser: argparse.ArgumentParser) -> None:
     """Add --compiled to a benchmark with a single daemon."""
-    parser.add_argument("--compiled", type=Path, metavar="VENV", help="has taskqueue compiled; only this is measured")
+    parser.add_argument("--compiled", type=Path, metavar="VENV", help="venv of a compiled taskqueue to measure")
 
 
 def only_build(options: argparse.Namespace) -> Build:

@@ -88,7 +88,7 @@ def main() -> None:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--tasks", type=count_of, default=300_000)
     made.add_argument("--rounds", type=int, default=5)
-    made.add_argument("--keep", type=Path, help="folder in which the store is made, and stays")
+    made.add_argument("--keep", type=Path, help="folder for the store, which is kept")
     options = made.parse_args()
     with tempfile.TemporaryDirectory(prefix="taskqueue-bench-") as folder:
         store = options.keep or Path(folder) / "store"

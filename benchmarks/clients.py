@@ -151,8 +151,8 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     made = parser(__doc__)
-    made.add_argument("--tasks", type=int, default=20_000, help="of ours; the slower ones do a part of them")
-    made.add_argument("--only", help="contenders whose name begins so")
+    made.add_argument("--tasks", type=int, default=20_000, help="tasks of taskqueue; slower packages do a part of them")
+    made.add_argument("--only", help="beginning of the names of contenders")
     add_options(made)
     options: argparse.Namespace = made.parse_args()
     return options

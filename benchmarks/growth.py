@@ -67,10 +67,10 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     made = parser(__doc__)
-    made.add_argument("--levels", default="0,1m,3m,10m", help="tasks in the store at which it is measured")
-    made.add_argument("--full", action="store_true", help="30 million, too")
-    made.add_argument("--tasks", default="100k", help="lifecycles, and look-ups, of a round")
-    made.add_argument("--body", type=int, default=BODY_BYTES, help="bytes")
+    made.add_argument("--levels", default="0,1m,3m,10m", help="numbers of tasks in the store to measure at")
+    made.add_argument("--full", action="store_true", help="add 30 million tasks")
+    made.add_argument("--tasks", default="100k", help="lifecycles, and look-ups, in a round")
+    made.add_argument("--body", type=int, default=BODY_BYTES, help="bytes of a task's body")
     made.add_argument("--only", choices=("known", "pending"))
     add_option_of_one(made)
     return made.parse_args()

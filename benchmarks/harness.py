@@ -214,8 +214,8 @@ def load(path: Path) -> Result:
 def parser(doc: str | None, rounds: int = 3) -> argparse.ArgumentParser:
     """Make a parser of command lines with --rounds and --save."""
     made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--rounds", type=int, default=rounds, help=f"of each contender; default: {rounds}")
-    made.add_argument("--save", action="store_true", help="write benchmarks/results, for python -m benchmarks.report")
+    made.add_argument("--rounds", type=int, default=rounds, help=f"rounds of each contender; default: {rounds}")
+    made.add_argument("--save", action="store_true", help="write benchmarks/results for benchmarks.report")
     return made
 
 

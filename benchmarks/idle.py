@@ -60,7 +60,7 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     made = parser(__doc__, rounds=1)
     made.add_argument("--projects", type=int, default=1000)
-    made.add_argument("--tasks", type=int, default=1_000_000, help="of all projects together")
+    made.add_argument("--tasks", type=int, default=1_000_000, help="tasks of all projects together")
     made.add_argument("--seconds", type=int, default=60)
     add_options(made)
     return made.parse_args()

@@ -62,8 +62,8 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     made = parser(__doc__)
     made.add_argument("--known", type=int, default=1_000_000)
-    made.add_argument("--tasks", type=int, default=100_000, help="of each kind in a round")
-    made.add_argument("--body", type=int, default=300, help="bytes")
+    made.add_argument("--tasks", type=int, default=100_000, help="tasks of each kind in a round")
+    made.add_argument("--body", type=int, default=300, help="bytes of a task's body")
     add_option_of_one(made)
     return made.parse_args()
 

@@ -115,8 +115,8 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     made = parser(__doc__, rounds=5)
-    made.add_argument("--probes", type=int, default=300, help="tasks whose way is measured in a round; default: 300")
-    made.add_argument("--only", help="rows whose names begin so")
+    made.add_argument("--probes", type=int, default=300, help="measured tasks per round; default: 300")
+    made.add_argument("--only", help="beginning of the names of rows")
     add_options(made)
     return made.parse_args()
 

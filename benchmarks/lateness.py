@@ -99,10 +99,10 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     made = parser(__doc__)
-    made.add_argument("--timers", type=int, default=100_000, help="taskqueue's fetcher can hold 100,000")
+    made.add_argument("--timers", type=int, default=100_000, help="timers; taskqueue's fetcher can hold 100,000")
     made.add_argument("--seconds", type=int, default=10)
-    made.add_argument("--far", type=int, default=1_000_000, help="timers besides, in a second row; 0: no such row")
-    made.add_argument("--only", help="rows whose names begin so")
+    made.add_argument("--far", type=int, default=1_000_000, help="further timers of a second row; 0: no second row")
+    made.add_argument("--only", help="beginning of the names of rows")
     add_options(made)
     return made.parse_args()
 
@@ -133,7 +133,7 @@ def measure(result: Report, contender: Contender, options: argparse.Namespace) -
         due = soon(options.timers, options.seconds)
         timers.put(due)
         if time.time() > min(due.values()):
-            raise SystemExit(f"{contender.name} took so long to take the timers in that the first were due already")
+            raise SystemExit(f"{contender.name} took too long to accept the timers: the first were due already")
         out = timers.fetch(len(due))
         result.add(contender.name, figures(out, due))
         if isinstance(timers, InBeanstalkd):

@@ -100,12 +100,12 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     made = parser(__doc__)
-    made.add_argument("--tasks", type=int, default=200_000, help="in batches of 256 and more; fewer in smaller ones")
-    made.add_argument("--batch", default="1,16,64,256,1024", help="tasks a message, both ways; several with commas")
-    made.add_argument("--body", type=int, default=300, help="bytes")
-    made.add_argument("--only", help="contenders whose name begins so; several with |")
-    made.add_argument("--durability", choices=DURABILITIES, help="only this one of ours")
-    made.add_argument("--pin", default="0:1", help="cores of the server : of producer and fetcher; empty: nowhere")
+    made.add_argument("--tasks", type=int, default=200_000, help="tasks a round; fewer in batches below 256")
+    made.add_argument("--batch", default="1,16,64,256,1024", help="tasks per message, both ways (comma-separated)")
+    made.add_argument("--body", type=int, default=300, help="bytes of a task's body")
+    made.add_argument("--only", help="beginnings of the names of contenders, separated by |")
+    made.add_argument("--durability", choices=DURABILITIES, help="only this durability of taskqueue")
+    made.add_argument("--pin", default="0:1", help="cores of the server, colon, of the clients; empty: any")
     add_options(made)
     options: argparse.Namespace = made.parse_args()
     return options

@@ -53,8 +53,8 @@ def ratios(rows: list[str]) -> list[Ratio]:
 def main() -> None:
     """Run the rounds, print each, and the table."""
     made = parser(__doc__)
-    made.add_argument("--tasks", type=int, default=100_000, help="in each round")
-    made.add_argument("--pin", default="0:1", help="cores of the server : of producer and fetcher; empty: nowhere")
+    made.add_argument("--tasks", type=int, default=100_000, help="tasks in each round")
+    made.add_argument("--pin", default="0:1", help="cores of the server, colon, of the clients; empty: any")
     add_options(made)
     options = made.parse_args()
     load = Load(options.tasks, BATCH, BODY)

@@ -313,7 +313,7 @@ def _until(is_so: Callable[[], bool]) -> None:
     ends_at = time.monotonic() + PATIENCE_SECONDS
     while not is_so():
         if time.monotonic() > ends_at:
-            raise SystemExit("the daemon has not done what it was asked for")
+            raise SystemExit("the daemon did not reach the expected state in time")
         time.sleep(0.05)
 
 
@@ -360,7 +360,7 @@ def main() -> None:
     """Build the night, ask, and print."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--tasks", type=int, default=200_000)
-    made.add_argument("--rounds", type=int, default=3, help="of each command that changes nothing")
+    made.add_argument("--rounds", type=int, default=3, help="runs of each command that changes nothing")
     made.add_argument("--whole", action="store_true", help="print the whole of each answer")
     options = made.parse_args()
     began = time.perf_counter()

@@ -78,7 +78,7 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     made = parser(__doc__, rounds=3)
-    made.add_argument("--tasks", type=int, default=1_000_000, help="overdue tasks; default: 1,000,000")
+    made.add_argument("--tasks", type=int, default=1_000_000, help="number of overdue tasks; default: 1,000,000")
     add_options(made)
     options: argparse.Namespace = made.parse_args()
     return options

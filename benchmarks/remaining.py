@@ -211,10 +211,10 @@ def _page(number: int) -> NewTask:
 
 def main() -> None:
     """Print the table."""
-    options = argparse.ArgumentParser(description="How honest the remaining time is, on six simulated crawls.")
-    options.add_argument("--seed", type=int, default=1, help="of the chances that the crawls take")
+    options = argparse.ArgumentParser(description="Measure the accuracy of the remaining time on six simulated crawls.")
+    options.add_argument("--seed", type=int, default=1, help="seed of the crawls' random choices")
     seed: int = options.parse_args().seed
-    print("| crawl | half-way it is told | it took | true | of all ranges, true |")
+    print("| crawl | forecast at half-way | took | true | share of true ranges |")
     print("|---|---|---:|---|---:|")
     for name, crawl in CRAWLS.items():
         print(f"| {name} | {' | '.join(_row(simulate(crawl, seed)))} |", flush=True)

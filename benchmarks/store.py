@@ -430,10 +430,10 @@ def count_of(text: str) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", default="1m", help="how many tasks; several counts with commas between them")
-    parser.add_argument("--quick", action="store_true", help="100,000 tasks")
-    parser.add_argument("--only", choices=SUBJECTS, action="append", help="this layout; may be given again")
-    parser.add_argument("--directory", help="where the stores are made; default: the system's for temporary files")
+    parser.add_argument("--tasks", default="1m", help="numbers of tasks (comma-separated)")
+    parser.add_argument("--quick", action="store_true", help="measure 100,000 tasks")
+    parser.add_argument("--only", choices=SUBJECTS, action="append", help="layout to measure (repeatable)")
+    parser.add_argument("--directory", help="folder for the stores; default: that of temporary files")
     arguments = parser.parse_args()
     for tasks in map(count_of, ("100k" if arguments.quick else arguments.tasks).split(",")):
         names = arguments.only or list(SUBJECTS)

@@ -67,10 +67,10 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     made = parser(__doc__, rounds=1)
     made.add_argument("--minutes", type=int, default=6)
-    made.add_argument("--rate", type=int, default=2000, help="rows a second")
-    made.add_argument("--snapshot", type=int, default=2, help="the minute in which a transaction begins")
-    made.add_argument("--until", type=int, default=4, help="the minute with which it ends")
-    made.add_argument("--body", type=int, default=300, help="bytes")
+    made.add_argument("--rate", type=int, default=2000, help="rows per second")
+    made.add_argument("--snapshot", type=int, default=2, help="minute in which a transaction begins")
+    made.add_argument("--until", type=int, default=4, help="last minute of the transaction")
+    made.add_argument("--body", type=int, default=300, help="bytes of a task's body")
     return made.parse_args()
 
 

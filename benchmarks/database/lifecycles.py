@@ -57,8 +57,8 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     made = parser(__doc__, rounds=5)
-    made.add_argument("--tasks", type=int, default=100_000, help="in batches of 256; fewer in smaller ones")
-    made.add_argument("--body", type=int, default=300, help="bytes")
+    made.add_argument("--tasks", type=int, default=100_000, help="tasks a round; fewer in batches below 256")
+    made.add_argument("--body", type=int, default=300, help="bytes of a task's body")
     add_options(made)
     return made.parse_args()
 

@@ -66,8 +66,8 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     made = parser(__doc__, rounds=1)
-    made.add_argument("--tasks", default="1m", help="tasks that are moved")
-    made.add_argument("--body", type=int, default=300, help="bytes")
+    made.add_argument("--tasks", default="1m", help="number of tasks to move")
+    made.add_argument("--body", type=int, default=300, help="bytes of a task's body")
     return made.parse_args()
 
 

@@ -52,9 +52,9 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     made = parser(__doc__)
-    made.add_argument("--levels", default="1m,10m", help="known tasks at which it is measured")
-    made.add_argument("--tasks", default="50k", help="lifecycles, and look-ups, of a round")
-    made.add_argument("--body", type=int, default=300, help="bytes")
+    made.add_argument("--levels", default="1m,10m", help="numbers of known tasks to measure at")
+    made.add_argument("--tasks", default="50k", help="lifecycles, and look-ups, in a round")
+    made.add_argument("--body", type=int, default=300, help="bytes of a task's body")
     return made.parse_args()
 
 

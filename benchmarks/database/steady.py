@@ -61,8 +61,8 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     made = parser(__doc__, rounds=1)
     made.add_argument("--minutes", type=int, default=20)
-    made.add_argument("--rate", type=int, default=3000, help="lifecycles a second")
-    made.add_argument("--snapshot", type=int, default=0, help="the minute in which a transaction is open; 0: none")
+    made.add_argument("--rate", type=int, default=3000, help="lifecycles per second")
+    made.add_argument("--snapshot", type=int, default=0, help="minute in which a transaction is open; 0: none")
     return made.parse_args()
 
 

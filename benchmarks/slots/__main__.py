@@ -84,10 +84,10 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     made = parser(__doc__, rounds=1)
     made.add_argument("--only", type=lambda text: text.split(","), default=PARTS, help=",".join(PARTS))
-    made.add_argument("--slots", type=sizes, default=[1000, 100_000, 1_000_000], help="such as 1k,100k,1m")
-    made.add_argument("--tasks", type=int, default=1_000_000, help="in the daemon, if there are fewer slots")
+    made.add_argument("--slots", type=sizes, default=[1000, 100_000, 1_000_000], help="slots, such as 1k,100k,1m")
+    made.add_argument("--tasks", type=int, default=1_000_000, help="tasks in the daemon, if there are fewer slots")
     made.add_argument("--measured", type=int, default=100_000, help="tasks selected and reported")
-    made.add_argument("--seconds", type=int, default=60, help="for which it is idle")
+    made.add_argument("--seconds", type=int, default=60, help="length of the idle measurement")
     made.add_argument("--durability", choices=("commit", "interval", "none"), default="interval")
     return made.parse_args()
 

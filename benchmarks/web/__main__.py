@@ -64,7 +64,7 @@ def parse() -> argparse.Namespace:
     made = parser(__doc__)
     made.add_argument("--browsers", type=int, default=200)
     made.add_argument("--projects", type=int, default=3000)
-    made.add_argument("--tasks", type=int, default=400_000, help="lifecycles that are measured, each time")
+    made.add_argument("--tasks", type=int, default=400_000, help="lifecycles of a measurement")
     return made.parse_args()
 
 
@@ -119,7 +119,7 @@ def browsers_at(url: str, count: int) -> Iterator[subprocess.Popen[bytes]]:
     try:
         assert browsers.stdout is not None
         if browsers.stdout.readline() != b"ready\n":
-            raise SystemExit("the browsers did not get ready")
+            raise SystemExit("the browsers did not all receive the first change")
         yield browsers
     finally:
         browsers.kill()

@@ -52,7 +52,7 @@ class Browsers:
             self.page_bytes = len(page)
             found = LIVE.search(page)
             if found is None:
-                raise SystemExit(f"the page has nothing that is live: {page[:500]!r}")
+                raise SystemExit(f"the page has no live elements: {page[:500]!r}")
             reader, _ = await self._ask(unescape(found[1].decode()), "keep-alive")
             while not (await reader.readline()).startswith(b"data:"):
                 pass
