@@ -34,7 +34,7 @@ def main() -> int:
     short = 0
     for folder, least in LEAST_PERCENT.items():
         lines, branches = figures(folder)
-        print(f"{folder:20} {lines:5.1f} % of lines, {branches:5.1f} % of branches, {least:.0f} % are promised")
+        print(f"{folder:20} {lines:5.1f} % of lines, {branches:5.1f} % of branches, {least:.0f} % are required")
         short += branches < least
     return min(short, 1)
 

@@ -63,15 +63,15 @@ def _options() -> Namespace:
     made = ArgumentParser(
         prog="python -m tests.attack", description=__doc__, formatter_class=RawDescriptionHelpFormatter
     )
-    made.add_argument("row", nargs="*", choices=[*ROWS, []], metavar="ROW", help="which attacks; without any, all")
+    made.add_argument("row", nargs="*", choices=[*ROWS, []], metavar="ROW", help="attacks to run; default: all")
     made.add_argument("--list", action="store_true", help="print the rows")
-    made.add_argument("--seconds", type=float, default=8.0, help="of an attack that goes on for a time")
-    made.add_argument("--scale", type=float, default=1.0, help="share of the usual number of requests, tasks, bytes")
+    made.add_argument("--seconds", type=float, default=8.0, help="length of attacks limited by time")
+    made.add_argument("--scale", type=float, default=1.0, help="share of the usual requests, tasks and bytes")
     made.add_argument("--connections", type=int, choices=(1, MANY), help="only the rows with this many connections")
-    made.add_argument("--kill-above", type=int, default=6, metavar="GIB", help="of memory; then the daemon is killed")
-    made.add_argument("--python", default=sys.executable, help="whose taskqueue is attacked")
-    made.add_argument("--json", type=Path, metavar="FILE", help="put the figures of these rows into it")
-    made.add_argument("--compare", type=Path, metavar="FILE", help="show its figures beside")
+    made.add_argument("--kill-above", type=int, default=6, metavar="GIB", help="memory at which the daemon is killed")
+    made.add_argument("--python", default=sys.executable, help="interpreter of the attacked taskqueue")
+    made.add_argument("--json", type=Path, metavar="FILE", help="file for the figures of these rows")
+    made.add_argument("--compare", type=Path, metavar="FILE", help="file of figures to compare with")
     made.add_argument("--report", action="store_true", help="write the table of docs/why/results.md")
     return made.parse_args()
 

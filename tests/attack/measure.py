@@ -120,7 +120,7 @@ def measure(row: Row, under: Conditions) -> Figures:
         it = stack.enter_context(target(under.python, under.kill_above, row.files, row.hard, folder))
         polite = stack.enter_context(polite_client(it.url))
         if not polite.wait_for_tasks(WARM_TASKS, PREPARE_SECONDS):
-            raise SystemExit("the polite client is not served before there is an attack")
+            raise SystemExit("the polite client is not served before the attack")
         before, memory_before = _alone(polite, BEFORE_SECONDS), it.memory()
 
         with attacker(row, it, under) as attacking:
@@ -156,7 +156,7 @@ def measure(row: Row, under: Conditions) -> Figures:
 @contextmanager
 def _disk(mib: int) -> Iterator[Path]:
     if not may_mount():
-        raise SystemExit("a file system of its own can be mounted by root only")
+        raise SystemExit("only root can mount a file system")
     with TemporaryDirectory(prefix="taskqueue-attack-disk-") as folder, mounted(Path(folder), mib):
         yield Path(folder)
 

@@ -77,9 +77,9 @@ def main() -> int:
     """Attack, and print a table."""
     parser = ArgumentParser(prog="tests.attack.page")
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--fuzz", type=int, default=0, help="attempts")
+    parser.add_argument("--fuzz", type=int, default=0, help="number of fuzzed requests")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--attack", nargs=2, metavar=("ROW", "PORT"), help="be the attacker of a row")
+    parser.add_argument("--attack", nargs=2, metavar=("ROW", "PORT"), help="attack as the process of this row")
     chosen = parser.parse_args()
     _allow_files()
     if chosen.attack:

@@ -37,11 +37,11 @@ HEAD: Final = (
 def main() -> int:
     """Play the requested troubles; return the process's exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos")
-    parser.add_argument("troubles", nargs="*", help=f"of {', '.join(map(repr, TROUBLES))}; all if none is named")
+    parser.add_argument("troubles", nargs="*", help=f"some of {', '.join(map(repr, TROUBLES))}; default: all")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each trouble (%(default)s)")
-    parser.add_argument("--tasks", type=int, default=TASKS, help="pushed and done in each round (%(default)s)")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/why/results.md")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of each trouble (%(default)s)")
+    parser.add_argument("--tasks", type=int, default=TASKS, help="tasks in each round (%(default)s)")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/why/results.md")
     told = parser.parse_args()
     print("\n".join(HEAD), flush=True)
     rows, is_well = [], True

@@ -70,9 +70,9 @@ def main() -> int:
     """Play both kinds; return the process's exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.failovers")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each kind (%(default)s)")
-    parser.add_argument("--tasks", type=int, default=TASKS, help="pushed and done in each round (%(default)s)")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/howto/postgresql.md")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of each kind (%(default)s)")
+    parser.add_argument("--tasks", type=int, default=TASKS, help="tasks in each round (%(default)s)")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/howto/postgresql.md")
     told = parser.parse_args()
     print("\n".join(HEAD), flush=True)
     rows, is_well = [], True

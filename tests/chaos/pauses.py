@@ -370,10 +370,10 @@ def _answer(caller: Caller, asked_at: float) -> tuple[float, float]:
 def main() -> int:
     """Print the table; return the process's exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.pauses")
-    parser.add_argument("troubles", nargs="*", help=f"of {', '.join(map(repr, TROUBLES))}; all if none is named")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each trouble (%(default)s)")
-    parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS, help="at once (%(default)s)")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/why/results.md")
+    parser.add_argument("troubles", nargs="*", help=f"some of {', '.join(map(repr, TROUBLES))}; default: all")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of each trouble (%(default)s)")
+    parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS, help="numbers of clients (%(default)s)")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/why/results.md")
     told = parser.parse_args()
     logging.getLogger("taskqueue.client").setLevel(logging.ERROR)
     print("\n".join(HEAD), flush=True)

@@ -255,8 +255,8 @@ def cell(damage: str, outcome: Outcome | None) -> str:
 def main() -> int:
     """Play the requested damages; return the process's exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.row_damages")
-    parser.add_argument("families", nargs="*", help="all if none is named")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/why/results.md")
+    parser.add_argument("families", nargs="*", help="families to damage; default: all")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/why/results.md")
     told = parser.parse_args()
     print("\n".join(HEAD), flush=True)
     rows, harms = [], []

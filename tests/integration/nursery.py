@@ -69,9 +69,9 @@ class Forked(subprocess.Popen[AnyStr]):
         assert args[0] == sys.executable, f"only this Python can be forked, not {args[0]}"
         asked: tuple[object, ...] = (executable, preexec_fn, close_fds, pass_fds, shell, restore_signals)
         asked += (gid, gids, uid, umask, process_group)
-        assert asked == NOT_ASKED, "a program that is forked can't have all that Popen offers"
+        assert asked == NOT_ASKED, "a forked program supports only some options of Popen"
         ours = {name: value for name, value in environment.items() if name.startswith("PYTHON")}
-        assert ours.items() <= os.environ.items(), f"Python has begun already, and does not see {ours}"
+        assert ours.items() <= os.environ.items(), f"Python has already started, and ignores {ours}"
         said = json.dumps([[*map(str, args[1:])], str(cwd or Path.cwd()), environment, start_new_session])
         self.pid = nursery(environment.get(PRELOAD, "")).fork(said.encode(), streams)
         self._child_created = True

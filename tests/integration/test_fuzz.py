@@ -56,7 +56,7 @@ class Fuzzer:
         if self.thrown or not select.select([self._process.stdout], [], [], 0)[0]:
             return
         line = self._process.stdout.readline()
-        assert line, "the fuzzer has ended; what it wrote to stderr says why"
+        assert line, "the fuzzer has ended; its stderr says why"
         if line == b"chunk\n":
             self._process.stdin.write(b"\n")
         else:

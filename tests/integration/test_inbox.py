@@ -51,7 +51,7 @@ def wait_until_empty(connection: Connection) -> None:
         connection.commit()
         if not left:
             return
-    raise AssertionError(f"{left} rows were not taken up")
+    raise AssertionError(f"{left} rows were not taken")
 
 
 def refusals(connection: Connection) -> list[tuple[str, str]]:

@@ -37,9 +37,9 @@ HEAD: Final = (
 def main() -> int:
     """Run the audit; return the process's exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.politeness")
-    parser.add_argument("--part", type=float, default=1.0, help="of the hosts of each kind (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="for which each has work (%(default)s)")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/howto/politeness.md")
+    parser.add_argument("--part", type=float, default=1.0, help="share of the hosts of each kind (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="seconds of work for each host (%(default)s)")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/howto/politeness.md")
     told = parser.parse_args()
     with TemporaryDirectory(prefix="politeness-") as folder:
         audited = audit(Path(folder), told.part, told.seconds)

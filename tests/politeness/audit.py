@@ -27,7 +27,7 @@ FETCHERS: Final = ((16, None), (16, 16), (8, 8), (4, 8))
 """(concurrency, prefetch) of each fetcher; None: the default."""
 
 FETCHER_TIMEOUT: Final = 4.0
-"""Silence of a killed fetcher, longer than any answer of a host, so that no host gets another request before it."""
+"""Silence after which a fetcher is taken as dead: longer than its last requests, which thus overlap no others."""
 REPORT_SECONDS: Final = 1.0
 """Age of the latest answers to a killed fetcher that may be unreported."""
 

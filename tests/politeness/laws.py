@@ -1,10 +1,10 @@
 """Laws of a host, judged by its own log: requests never closer than its delay, and never more at once than it allows.
 
-For two requests of a host with one at once, at least the delay lies between the beginning of one's task and the end of
-the other. So arrivals are closer than the delay only by as much as the first one's *transit*, from its task's beginning
-to its arrival, exceeds the second's. The daemon cannot see that, but the log can, since each request says when it was
-begun. With a rate and a burst, no span has more requests than the burst and what the rate adds. After a refusal there
-is quiet for the time that it asked for, or for the back-off.
+If a host takes one request at once, at least the delay lies between the beginnings of two requests' tasks. So arrivals
+are closer than the delay only by as much as the first one's *transit*, from its task's beginning to its arrival,
+exceeds the second's. The daemon cannot see that, but the log can, since each request says when it was begun. With a
+rate and a burst, no span has more requests than the burst and what the rate adds. After a refusal there is quiet for
+the time that it asked for, or for the back-off.
 
 If several requests are at once, or the first was never reported (its fetcher was killed), the daemon knows only the
 time of its dispatch: it may have been begun ``start_within`` and a message's transit later than that. If several are at

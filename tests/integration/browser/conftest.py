@@ -163,7 +163,7 @@ def serving(folder: Path, chosen: Mapping[str, str] = NOTHING_SAID, **settings: 
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Run a headless Chromium."""
-    assert CHROMIUM.exists(), "tests of pages need Debian's Chromium: apt-get install chromium"
+    assert CHROMIUM.exists(), "tests of the dashboard need Debian's Chromium: apt-get install chromium"
     with sync_playwright() as playwright:
         it = playwright.chromium.launch(executable_path=CHROMIUM, args=list(OPTIONS))
         yield it
