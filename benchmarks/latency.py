@@ -1,4 +1,4 @@
-"""From the push of a task to the fetcher that waits for it: one task at a time, alone and beside others.
+"""Latency from the push of a task to the waiting fetcher: one task at a time, alone and beside others.
 
     python -m benchmarks.latency
     python -m benchmarks.latency --probes 100 --rounds 2

@@ -1,7 +1,7 @@
 """Accuracy of the remaining time: six simulated crawls, and the daemon's forecasts of their end while they run.
 
     python -m benchmarks.remaining              a table
-    python -m benchmarks.remaining --seed 7     with other chances
+    python -m benchmarks.remaining --seed 7     with other random choices
 
 The scheduler is real, its store is in memory, and time is a number, so the table is the same on each machine. A crawl
 has ended when it has nothing left but what waits for a retry.

@@ -1,4 +1,4 @@
-"""Redis in the contest: a queue as a sorted set with leases, in Lua scripts, over a socket that writes ahead.
+"""Redis in the contest: a queue as a sorted set with leases, in Lua scripts, over a pipelined socket.
 
     push   HSET bodies, ZADD ready                                 N tasks a command
     take   the first N of ready go to leases with a deadline       one script

@@ -1,4 +1,4 @@
-"""Redis in the contest, with about the work of a scheduler, in three Lua scripts over a socket that writes ahead.
+"""Redis in the contest, with about the work of a scheduler, in three Lua scripts over a pipelined socket.
 
     push   new ones get a state, a body and a place in ready or delayed      N tasks a script
     take   what is due and what has expired comes back; a bucket is asked;   one script

@@ -1,4 +1,4 @@
-"""When an answer leaves, read from a real daemon's calls: what it wrote, synced and sent, in order.
+"""Order in which answers leave, read from a real daemon's calls: what it wrote, synced and sent, in order.
 
     commit      after a sync that began when the last write of its turn had returned
     interval    after that write; a sync follows, at most one in INTERVAL_SECONDS

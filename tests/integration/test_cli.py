@@ -1218,7 +1218,7 @@ def test_a_module_that_is_broken_is_one_line_with_its_place(
     assert err.count("\n") == 1
 
 
-# ------------------------------------------------------------------------------------------------ scheduler
+# ------------------------------------------------------------------------------------------------ daemon
 
 
 def test_the_scheduler_runs_with_its_options_until_it_is_interrupted(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def make_older(sql: psycopg.Connection[tuple[Any, ...]]) -> None:
     sql.execute("update versions set number = 1 where name = 'tables'")
 
 
-# ------------------------------------------------------------------------------------------------ who may write
+# ------------------------------------------------------------------------------------------------ the one writer
 
 
 @pytest.mark.parametrize(

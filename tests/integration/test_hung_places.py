@@ -1,4 +1,4 @@
-"""A hung handler in every view of one daemon: one of a fetcher that reports it, and one of a fetcher that doesn't."""
+"""Hung handlers in every view of one daemon: of a fetcher that reports its own, and of one that does not."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_whoever_is_killed_each_retry_runs_with_its_body_and_each_failure_brings
         assert started.keys() == every
         twice = {run for run, times in started.items() if times > 1}
         assert (twice <= held, max(started.values()) <= 1 + KILLS) == (True, True)
-        # A killed fetcher gets no answer; every other one is told once that its report counted and brought a new task.
+        # A killed fetcher gets no answer; every other report is answered once: it counted, and brought a new task.
         assert {said for _, said in told} == {"done new"}
         assert (max(told.values()), every - {run for run, _ in told} <= held) == (1, True)
         parents, children = client.projects.get("parents"), client.projects.get("children")

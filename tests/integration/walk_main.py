@@ -1,6 +1,6 @@
 """Run many commands one after the other in one process: its argument is a JSON list of argument lists.
 
-Each is announced on both streams, so that its output can be told from that of the others.
+Each is announced on both streams, so that its output can be told apart.
 """
 
 from __future__ import annotations
