@@ -1,4 +1,4 @@
-"""Build script: what is compiled if TASKQUEUE_COMPILE is 1; everything else is in setup.cfg."""
+"""Build script: what is compiled if TASKQUEUE_COMPILE is 1, and the description; everything else is in setup.cfg."""
 
 from __future__ import annotations
 
@@ -36,6 +36,10 @@ BEST = "3"
 """Default of MYPYC_OPT_LEVEL; a quick build sets 1."""
 ACROSS_FILES = ["-flto=auto", "-fno-semantic-interposition"]
 """Calls from one module to another are compiled like those within one: 0.94 to 0.98 of the CPU of a lifecycle."""
+PICTURE = re.compile(r"(!\[[^\]]*\]\(|<img [^>]*?src=\")(?![a-z]+:|#)([^)\"\s]+)")
+"""Markup of a picture of this repository, and its path."""
+RELATIVE = re.compile(r"(\]\(|<a [^>]*?href=\")(?![a-z]+:|#)([^)\"\s]+)")
+"""Markup of a link to a file of this repository, and its path."""
 HAS_STRUCTS = re.compile(r"^from msgspec import .*\bStruct\b", re.MULTILINE)
 """Structs stay interpreted, and so do the modules that define them."""
 
@@ -92,9 +96,7 @@ def extensions() -> list[Extension]:
 
 def needed() -> list[str]:
     """What must be there to compile: the compiler, and what the sources import, for its types."""
-    config = ConfigParser()
-    config.read("setup.cfg", encoding="utf-8")
-    lines = config["options"]["install_requires"].splitlines()
+    lines = configured()["options"]["install_requires"].splitlines()
     return ["mypy[mypyc] >= 2.4", *(line for line in lines if line and not line.startswith("#"))]
 
 
@@ -102,6 +104,6 @@ if os.environ.get("TASKQUEUE_COMPILE") != "1":
     setup(long_description=description())
 elif COMPILING.isdisjoint(sys.argv):
     # pip asks first what it is to install before it builds, and what the package is called.
-    setup(setup_requires=needed())
+    setup(setup_requires=needed(), long_description=description())
 else:
     setup(ext_modules=extensions(), long_description=description())

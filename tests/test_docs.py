@@ -79,16 +79,61 @@ def misunderstood(line: str) -> str:
     return "" if command.name else f"{line}: there is no {name}"
 
 
-def commands(group: click.Group, prefix: str = "taskqueue") -> Iterator[tuple[str, click.Command]]:
-    """Every command with its full name; a group is one if it does something by itself."""
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from commands(command, f"{prefix} {name}")
-        if not isinstance(command, click.Group) or command.invoke_without_command:
-            yield f"{prefix} {name}", command
+def test_the_reference_has_each_setting_with_its_default() -> None:
+    made = reference.settings()
+    sections = tomllib.loads((ROOT / "conf" / "taskqueue.toml").read_text())
+    names = [name for section in sections.values() for name in _flat(section)]
+
+    assert len(names) > 50
+    assert [
+        name for name in names if not re.search(rf"^\| `{re.escape(name)}` \| `.+` \| \S", made, re.MULTILINE)
+    ] == []
+    assert [f"## [{name}]" for name in sections if f"## [{name}]\n" not in made] == []
+
+
+def test_the_reference_has_each_command_with_its_options() -> None:
+    made = reference.all_commands()
+    shown = [each for _, command in commands(taskqueue) for each in command.params if isinstance(each, click.Option)]
+    options = {option for each in shown if not each.hidden for option in each.opts}
+
+    assert [name for name, _ in commands(taskqueue) if f"\n## {name}\n" not in f"\n{made}"] == []
+    assert [option for option in options if option not in made] == []
+
+
+def test_the_reference_has_each_exit_status() -> None:
+    command, _, daemon = (ROOT / "docs/reference/errors.md").read_text().partition("## Exit status of the daemon")
+    of_daemon = [value for name, value in vars(main).items() if name.startswith("EXIT_")]
+
+    assert [int(status) for status in re.findall(r"^\| (\d) \|", daemon, re.MULTILINE)] == sorted(of_daemon)
+    assert f"| {HUNG_STATUS} |" in command
+
+
+def test_the_reference_has_each_public_name() -> None:
+    made = reference.python() + reference.exceptions() + reference.type_names()
+    names = [*package.__all__, *http.__all__, *robots.__all__, *types.__all__]
+
+    assert [name for name in names if f"## {name}\n" not in made] == []
+
+
+def test_each_mark_of_a_document_names_something_that_is_made() -> None:
+    texts = [document.read_text() for document in (ROOT / "docs").rglob("*.md")]
+    marks = {found[1] for text in texts for found in reference.MARK.finditer(text)}
+
+    assert marks == reference.MADE.keys()
+
+
+def test_a_folder_begins_with_the_pages_that_its_index_names_and_has_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reference, "DOCS", tmp_path)
+    (tmp_path / "start").mkdir()
+    for name in ("when-not", "a", "tutorial", "z", "install"):
+        (tmp_path / "start" / f"{name}.md").touch()
+    (tmp_path / "start" / "index.md").write_text("First [install](install.md), then [z](z.md#there).")
+
+    pages = re.findall(r"^start/(.*)$", reference.contents("start"), re.MULTILINE)
+
+    assert pages == ["index", "install", "z", "tutorial", "a", "when-not"]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

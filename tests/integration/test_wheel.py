@@ -36,10 +36,9 @@ pages[0](docs)
 ```
 """
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Made of a copy of the tree, so that nothing of it lies about here; nothing is fetched for it."""
-    tree = tmp_path_factory.mktemp("tree")
+
+def copy_tree(tree: Path) -> None:
+    """Copy what a wheel is built from, so that nothing of it lies about here; nothing is fetched for it."""
     for name in BUILT_FROM:
         source = ROOT / name
         if source.is_dir():
