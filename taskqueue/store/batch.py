@@ -1,4 +1,4 @@
-"""Encodes a turn's WriteSet as one Batch of keys and values. Pure: values in, bytes out.
+"""Encode a turn's WriteSet as one Batch of keys and values. Pure: values in, bytes out.
 
     Move     old order entry ──delete──   record ──put──► ids, new order entry      spec, if new ──put──► specs
 
@@ -6,7 +6,7 @@ A task's record is packed once and put twice: under its taskid, and in the order
 describes the encodings, and which record is authoritative while a task is processing. An entry whose key does not
 change is overwritten, not deleted.
 
-A turn changes few families of the forty; the others cost nothing: no list here, and no look at them in the store.
+A turn changes few of the forty families. The others cost nothing: they have no list here and are not read in the store.
 """
 
 from __future__ import annotations
@@ -85,8 +85,9 @@ def batch_of(writes: WriteSet) -> Batch:
 
 
 def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
-    """Add state changes of tasks. The hot path, three moves in a task's life: names are bound once a batch, not per
-    move.
+    """Add state changes of tasks.
+
+    This is the hot path, three moves in a task's life, so names are bound once a batch, not per move.
     """
     pack, plain_size, in_project = layout.RECORD.pack, layout.RECORD.size, layout.project_key
     pack_dated, dated_size, dated = layout.DATED_RECORD.pack, layout.DATED_RECORD.size, layout.DATED_RETRIED
@@ -148,12 +149,12 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
 
 
 def _errors(attempts: Iterable[KeptAttempt]) -> Errors:
-    """Errors that lie in the order of failed tasks; one with a kind of its own is in the history only."""
+    """Collect the errors stored in the order of failed tasks; an error with its own kind is only in the history."""
     return {(project, taskid): attempt.error for project, taskid, _, attempt in attempts if not attempt.kind}
 
 
 def _order_value(task: Task, state: int, record: bytes, errors: Errors) -> bytes:
-    """The value of a task's entry in the order of its state."""
+    """Encode a task's entry in the order of its state."""
     if state == PROCESSING:
         if task.lease is None:
             raise Corrupt(f"task {task.taskid}: processing without a lease")
@@ -173,7 +174,7 @@ def _spec_value(task: Task) -> bytes:
 
 
 def _add_deferred(batch: Batch, task: Task, old_seq: int, had_deferred: bool) -> None:
-    """Write the update that waits for the end of the lease, or delete the one that was stored."""
+    """Write the update that is deferred until the lease ends, or delete the stored one."""
     if had_deferred:
         batch.deletes[layout.DEFERRED].append(layout.seq_key(task.project, old_seq))
     if task.state == PROCESSING and task.lease is not None and task.lease.deferred is not None:
@@ -181,9 +182,9 @@ def _add_deferred(batch: Batch, task: Task, old_seq: int, had_deferred: bool) ->
 
 
 def _add_forgotten(batch: Batch, tasks: Iterable[Task]) -> None:
-    """Delete what lies by taskid and by seq of dropped tasks; their order entries are dropped by range elsewhere.
+    """Delete the entries by taskid and by seq of dropped tasks; their order entries are dropped by range elsewhere.
 
-    A task that was given a new seq in this very turn still has its spec under the former one.
+    A task that got a new seq in this very turn still has its spec under the former one.
     """
     for task in tasks:
         batch.deletes[layout.IDS].append(layout.id_key(task.project, task.taskid))
@@ -196,7 +197,7 @@ def _add_forgotten(batch: Batch, tasks: Iterable[Task]) -> None:
 
 
 def _add_old(batch: Batch, old: Iterable[Old]) -> None:
-    """Delete tasks whose retention is over; of a bare task the record stays."""
+    """Delete tasks whose retention has ended; the record of a bare task stays."""
     for task, attempts in old:
         id_key = layout.id_key(task.project, task.taskid)
         if task.has_result:
@@ -211,7 +212,7 @@ def _add_old(batch: Batch, old: Iterable[Old]) -> None:
 
 
 def _add_attempts(batch: Batch, writes: WriteSet) -> None:
-    """Write attempts; each overwrites the one that was at its index."""
+    """Write attempts; each overwrites the older attempt at its index."""
     batch.puts[layout.HISTORY].extend(
         (layout.attempt_key(project, taskid, index), layout.encode(attempt))
         for project, taskid, index, attempt in writes.attempts
@@ -219,7 +220,7 @@ def _add_attempts(batch: Batch, writes: WriteSet) -> None:
 
 
 def _add_results(batch: Batch, results: Mapping[tuple[int, str], Raw]) -> None:
-    """Write results, and delete those of tasks whose last success gave none."""
+    """Write results, and delete those of tasks whose last success returned none."""
     for ref, result in results.items():
         if result == NIL:
             batch.deletes[layout.RESULTS].append(layout.id_key(*ref))
@@ -277,7 +278,10 @@ def _add_log(batch: Batch, entries: Iterable[ChangeRecord]) -> None:
 
 
 def _add_points(batch: Batch, writes: WriteSet) -> None:
-    """Write the history of events. Drops precede puts, so a slice may be dropped and written anew in one batch."""
+    """Write the history of events.
+
+    Drops precede puts, so one batch may drop a slice and write it anew.
+    """
     for dropped in writes.dropped_slices:
         batch.drops.extend((layout.POINTS, start, end) for start, end in layout.slices_range(dropped))
     batch.puts[layout.POINTS].extend(
@@ -298,8 +302,9 @@ def _add_daemon_minutes(batch: Batch, writes: WriteSet) -> None:
 
 
 def _add_sessions(batch: Batch, writes: WriteSet) -> None:
-    """Write sessions and outcomes. Outcomes are deleted one by one: they are few, and range tombstones would slow later
-    reads.
+    """Write sessions and outcomes.
+
+    Outcomes are deleted one by one: they are few, and range tombstones would slow later reads.
     """
     for record in writes.sessions:
         batch.puts[layout.SESSIONS].append((layout.session_key(record.session), layout.encode(record)))

@@ -1,20 +1,20 @@
-"""Damaged rows of a database: reads pass over them, and they are set aside, so that all other tasks go on.
+"""Damaged rows of a database: reads skip them and commits set them aside, so that all other tasks go on.
 
-A row is damaged if its checksum does not match, or if it, or what it needs, can't be decoded. Only a store in a
-database has any: RocksDB's own checksums are of whole blocks, and a block that does not match is an error of the read.
+A row is damaged if its checksum does not match, or if it, or a row that it needs, can't be decoded. Only a store in a
+database has such rows: RocksDB's checksums cover whole blocks, and a block that does not match fails the read.
 
-    read ──► a row can't be used ──► passed over ──► told to the core ──► commit: deleted, and put into ``damaged``
+    read ──► unusable row ──► skipped ──► reported to the core ──► commit: deleted, and put into ``damaged``
 
 | a damaged row of | becomes |
 |---|---|
-| an order, or one whose spec can't be used | set aside; its task counts as failed, or as over, without a url |
-| specs, history, results, failures, … | set aside; it is as if it were not there |
-| ids, projects | left where it is, so that nobody takes the task or the project for a new one; it can't be used |
-| edges, flows, slots, reruns | nothing: the start or the turn ends as Unreadable, since others depend on each |
+| an order, or one whose spec can't be used | set aside; its task counts as failed if it was live, and loses its url |
+| specs, history, results, failures, … | set aside; it counts as absent |
+| ids, projects | left in place, unusable, so that the task or project is not taken for a new one |
+| edges, flows, slots, reruns | fatal: the start or the turn raises Unreadable, since other rows depend on each |
 
-A task whose place in its order was set aside is in *limbo*: its record in ``ids`` says where it was. It is shown to the
-core as bare and over, so that it is known, counted once, and can be restarted by a push. ``store repair`` ends it for
-good: only a look at all records of its project tells which task it is.
+A task whose order entry was set aside is in *limbo*: its record in ``ids`` still names the entry. The core sees it as
+bare and finished, so that it is known, counted once, and can be restarted by a push. Only ``store repair`` resolves it
+for good, because finding the task takes a scan of all records of its project.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class DamagedRow(NamedTuple):
-    """A row; ``reason`` says what is wrong with it. ``value`` is empty if it was not read."""
+    """Damaged row with the ``reason``; ``value`` is empty if it was not read."""
 
     family: Family
     key: bytes
@@ -42,7 +42,7 @@ class DamagedRow(NamedTuple):
 
 
 class DamagedRows:
-    """The rows that reads of one store pass over, each once, in the order in which they were found."""
+    """Rows that reads of one store skip, each once, in the order in which they were found."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[Family, bytes], DamagedRow] = {}
@@ -54,31 +54,31 @@ class DamagedRows:
         return iter(self._rows.values())
 
     def note(self, row: DamagedRow) -> None:
-        """Pass over the row from now on."""
+        """Skip the row from now on."""
         self._rows.setdefault((row.family, row.key), row)
 
     def has(self, family: Family, key: bytes) -> bool:
-        """Whether the row at a key is passed over."""
+        """Whether reads skip the row at a key."""
         return (family, key) in self._rows
 
     def without(self, family: Family, entries: list[Entry]) -> list[Entry]:
-        """The entries that are not passed over."""
+        """Return the entries that are not skipped."""
         if not self._rows:
             return entries
         return [entry for entry in entries if (family, entry[0]) not in self._rows]
 
     def forget(self, written: Mapping[Family, Collection[bytes]]) -> None:
-        """Read rows with these keys again: they have been written anew, or deleted."""
+        """Stop skipping rows with these keys, which have been rewritten or deleted."""
         for place in [place for place in self._rows if place[1] in written.get(place[0], ())]:
             del self._rows[place]
 
     def clear(self) -> None:
-        """Pass over none any more: they have been removed."""
+        """Stop skipping all rows, which have been removed."""
         self._rows.clear()
 
 
 ROWS_MOST: Final = 10_000
-"""Damaged rows with which a daemon goes on, in the store and in one turn; more end it, since a person has to look."""
+"""Damaged rows that a daemon tolerates in the store and in one turn; with more it stops, so that an operator looks."""
 
 STATE_OF: Final[dict[Family, int]] = {family: state for state, family in layout.ORDERS.items()}
 
@@ -93,24 +93,23 @@ _NO_SPEC: Final = "its spec is missing"
 
 
 def damaged_key(family: Family, key: bytes) -> bytes:
-    """The key in DAMAGED of a row that was set aside."""
+    """Make the key in DAMAGED of a row that was set aside."""
     return family.encode() + b"\0" + key
 
 
 def set_aside_at(key: bytes) -> tuple[Family, bytes]:
-    """Family and key of the row that was set aside under a key of DAMAGED."""
+    """Split a key of DAMAGED into family and key of the row that was set aside."""
     family, _, rest = key.partition(b"\0")
     return family.decode(), rest
 
 
 class Quarantine:
-    """Passes over damaged rows of one store, and sets them aside.
+    """Skips damaged rows of one store, and sets them aside.
 
     Attributes:
-        is_tolerant: the store tells of single damaged rows; any other one has checksums of its own, and needs nothing
-            of this.
-        noted: rows that were found since this was emptied last, for the log.
-        kept: number of rows that are set aside.
+        is_tolerant: the store reports single damaged rows; others have checksums of their own, and need no quarantine.
+        noted: rows found since the daemon last emptied this list, for the daemon log.
+        kept: number of rows set aside in the store.
     """
 
     def __init__(self, store: Store, damaged: DamagedRows | None) -> None:
@@ -124,10 +123,10 @@ class Quarantine:
         self.kept = 0
 
     def load(self) -> None:
-        """Read what has been set aside.
+        """Read which rows have been set aside.
 
         Raises:
-            Unreadable: it is more than a daemon goes on with.
+            Unreadable: there are more than ROWS_MOST.
         """
         if self._rows is None:
             return
@@ -135,13 +134,13 @@ class Quarantine:
             for family, key in (set_aside_at(key) for key, _ in page):
                 self._keep(family, key)
             if self.kept > ROWS_MOST:
-                raise Unreadable([(layout.DAMAGED, page[0][0], f"more than {ROWS_MOST:,} rows are set aside")])
+                raise Unreadable([(layout.DAMAGED, page[0][0], f"more than {ROWS_MOST:,} damaged rows are set aside")])
 
     def read(self, look: Callable[[], T]) -> T:
-        """The result of a look at the store that passes over rows that can't be used; it may be made several times.
+        """Read the store by ``look``, skipping unusable rows; ``look`` may be called several times.
 
         Raises:
-            Unreadable: a row can't be passed over, or they are too many.
+            Unreadable: a row can't be skipped, or there are too many.
         """
         while True:
             try:
@@ -153,7 +152,7 @@ class Quarantine:
                 return found
 
     def lose_projects(self, numbers: Iterable[int]) -> None:
-        """Note that the records of these projects are damaged, or gone."""
+        """Note that the records of these projects are damaged or missing."""
         rows = self._rows
         if rows is None:
             return
@@ -162,14 +161,14 @@ class Quarantine:
         self._note()
 
     def orders(self) -> list[SetAside]:
-        """Places in orders that are to be set aside, each once until it is written."""
+        """Return the order entries to set aside, each once until it is written."""
         rows = [] if self._rows is None else [row for row in self._rows if row.family in STATE_OF]
         new = [row for row in rows if (row.family, row.key) not in self._delivered]
         self._delivered.update((row.family, row.key) for row in new)
         return [_place(row) for row in new]
 
     def explain(self, needs: Needs, found: Found) -> None:
-        """Tell the core what is damaged of what it has asked for."""
+        """Tell the core which of the things that it asked for are damaged."""
         found.is_tolerant = True
         if self._limbo:
             _hide(found.tasks.values(), self._limbo)
@@ -184,7 +183,7 @@ class Quarantine:
                 found.unreadable[layout.project_of(row.key), row.key[4:].decode(errors="replace")] = None
 
     def add_to(self, batch: Batch, set_aside: Iterable[SetAside]) -> None:
-        """Move damaged rows; of orders those that the core has taken out, unless the batch writes them anew."""
+        """Move damaged rows to DAMAGED; order entries only if the core took them out and they are not rewritten."""
         taken = {(layout.ORDERS[each.state], layout.order_key(each.project, each.place)) for each in set_aside}
         for row in self._rows or ():
             if row.family not in _SET_ASIDE or (row.family in STATE_OF and (row.family, row.key) not in taken):
@@ -202,7 +201,7 @@ class Quarantine:
         return any(row.family in _SET_ASIDE and row.family not in STATE_OF for row in self._rows or ())
 
     def written(self) -> None:
-        """The batch has been written: what is damaged still will be met again."""
+        """Forget all skipped rows after a commit; those still damaged are found again."""
         if self._rows:
             self._rows.clear()
             self._delivered.clear()
@@ -222,10 +221,10 @@ class Quarantine:
         self._note()
 
     def _note(self) -> None:
-        """Note new rows for the log.
+        """Note new rows for the daemon log.
 
         Raises:
-            Unreadable: one of them can't be passed over, or they are too many.
+            Unreadable: a row can't be skipped, or there are too many.
         """
         for row in self._rows or ():
             if (row.family, row.key) not in self._told:
@@ -237,7 +236,7 @@ class Quarantine:
             raise Unreadable([(row.family, row.key, row.reason) for row in fatal or rows])
 
     def _miss_specs(self, needs: Needs, found: Found) -> None:
-        """Tasks that were to be read with their specs, and have none: their places are to be set aside, too."""
+        """Note the places of tasks that should have been read with their specs, but have none."""
         asked = [*needs.whole, *((project, taskid) for project, taskid, _ in needs.answered)]
         tokens = {(project, taskid): token for project, taskid, token in needs.answered}
         whole = [task for ref in asked if (task := found.tasks.get(ref)) and tokens.get(ref, task.token) == task.token]
@@ -258,7 +257,7 @@ def _place(row: DamagedRow) -> SetAside:
 
 
 def _is_apart(number: int, state: int, value: bytes) -> bool:
-    """Whether the project can be finished while the task is live, as far as its record can be read."""
+    """Whether the project can finish while the task is live, as far as its record can be read."""
     if state not in LIVE:
         return False
     try:
@@ -269,7 +268,7 @@ def _is_apart(number: int, state: int, value: bytes) -> bool:
 
 
 def _hide(tasks: Iterable[Task], limbo: Collection[tuple[Family, bytes]]) -> None:
-    """Make looked-up tasks bare whose places have been set aside; a lease's is told by the seq alone."""
+    """Make tasks bare whose order entries have been set aside; the seq alone identifies a lease's."""
     for task in tasks:
         place = layout.ORDERS[task.state], layout.order_key(task.project, task.key)
         lease = layout.ORDERS[PROCESSING], layout.order_key(task.project, task.seq)
@@ -278,7 +277,7 @@ def _hide(tasks: Iterable[Task], limbo: Collection[tuple[Family, bytes]]) -> Non
 
 
 def _bare(task: Task) -> None:
-    """Make a looked-up task what it counts as from now on: over and bare, as failed if it was live."""
+    """Make a task bare and finished; it counts as failed if it was live."""
     if task.state in LIVE:
         task.state = task.kept_state = FAILED
         task.key = task.kept_key = time_key(task.lastcrawltime, task.seq)

@@ -1,12 +1,12 @@
-"""Typed access to a store: everything that the core loads at start, looks up in a turn, and writes at its end.
+"""Typed access to a store: all that the core loads at start, looks up in a turn, and writes at its end.
 
     begin ──► (find, commit, commit, …, sync)* ──► stop ──► close
-                     a crash ends it anywhere; begin on the same store goes on
+                     after a crash anywhere, begin on the same store goes on
 
 ``commit`` writes one atomic batch under this ledger's epoch; ``sync`` may run in another thread meanwhile. The
 store is marked as cleanly stopped (``clean``) only between ``stop`` and the next ``begin``.
 
-No decisions are made here, and nothing here depends on a particular engine.
+Nothing here makes decisions or depends on a particular engine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from taskqueue.store.records.tasks import SUCCESSES, moved_success_attempts
 T = TypeVar("T")
 
 PAGE: Final = 4096
-"""Entries read per scan where a whole family is read."""
+"""Entries per scan when a whole family is read."""
 
 FIRST_PROJECT: Final = 1
 FIRST_ENTRY: Final = 1
@@ -46,21 +46,28 @@ _NO: Final = b"0"
 EMPTY: Final = WriteSet()
 
 COMPARED_MOST: Final = 1024
-"""Projects whose records are compared with what was written last: those written most recently."""
+"""Most recently written projects whose records are compared before the next write."""
 
 COMPARED_BYTES: Final = 1024
-"""A longer record, such as one with many overrides, is written each time; so all of these take a megabyte at most."""
+"""Size of the longest record that is compared; longer ones, with many overrides, are written each time.
+
+So the compared records take at most a megabyte.
+"""
 
 
 class Ledger:
     """Typed reads and writes on one store, under one epoch.
 
     Attributes:
-        quarantine: what becomes of damaged entries.
+        quarantine: skips damaged entries and sets them aside.
     """
 
     def __init__(self, store: Store, damaged: DamagedRows | None = None) -> None:
-        """``damaged``: rows that reads of the store pass over; None: it has checksums of its own."""
+        """Make a ledger on a store.
+
+        Args:
+            damaged: rows that reads of the store skip; None if the store has checksums of its own.
+        """
         self._store = store
         self.quarantine = Quarantine(store, damaged)
         self._epoch = 0
@@ -74,7 +81,7 @@ class Ledger:
 
         Args:
             boot_id: identifies the current boot of the machine; boot-clock times stored under another one are ignored.
-            make_secret: returns that many unguessable bytes; called if the store has no secret yet.
+            make_secret: returns the given number of unguessable bytes; called if the store has no secret yet.
 
         Raises:
             StoreError: the store failed.
@@ -86,7 +93,7 @@ class Ledger:
         if secret is None or len(secret) != SECRET_BYTES:
             secret = make_secret(SECRET_BYTES)
         self._mark({layout.CLEAN_KEY: _NO, layout.SECRET_KEY: secret})
-        # Until something is kept, the times in the store are still those of the boot that it names.
+        # Until the first commit, the times in the store are still those of the boot that it names.
         self._boot = boot_id.encode() if boot != boot_id.encode() else b""
         self.quarantine.load()
         loaded = self.quarantine.read(
@@ -128,7 +135,7 @@ class Ledger:
         )
 
     def find(self, needs: Needs) -> Found:
-        """Look up the needs of a turn; what the store does not have is absent from the result.
+        """Look up the needs of a turn; things that the store does not have are absent from the result.
 
         Raises:
             StoreError: the store failed.
@@ -141,15 +148,15 @@ class Ledger:
         return found
 
     def commit(self, writes: WriteSet, taken: Taken | None = None) -> bool:
-        """Write one turn's changes atomically; False if there are none, so that nothing was written.
+        """Write one turn's changes atomically; return False, writing nothing, if there are none.
 
-        A project's record that is as it was written last is left out.
+        Project records that equal the last written ones are left out.
 
         Args:
-            taken: rows of the store's inbox that the turn has taken up.
+            taken: rows of the store's inbox that the turn has taken.
 
         Raises:
-            Fenced: another scheduler has begun an epoch.
+            Fenced: another daemon has begun an epoch.
             StoreError: the batch could not be written; begin again.
             Corrupt: the changes contradict each other.
         """
@@ -178,9 +185,9 @@ class Ledger:
         return True
 
     def _leave_out_unchanged(self, batch: Batch) -> None:
-        """Leave out the records of projects that a turn has touched without a change that a crash must know.
+        """Leave out project records that equal the last written ones.
 
-        Numbers are never reused, so a record of a deleted project can't be taken for another's.
+        Numbers are never reused, so a deleted project's record can't be taken for another's.
         """
         written, records = self._projects, batch.puts[layout.PROJECTS]
         changed: list[Entry] = []
@@ -198,24 +205,24 @@ class Ledger:
             del written[next(iter(written))]
 
     def sync(self) -> None:
-        """Make every commit so far survive a power cut; may be called in another thread.
+        """Make all commits so far survive a power cut; may be called in another thread.
 
         Raises:
-            StoreError: it could not be synced.
+            StoreError: they could not be synced.
         """
         self._store.sync()
 
     def write_nothing(self) -> None:
-        """See whether writing is still allowed, and let the store delete some of what was dropped, as each write does.
+        """Check that writing is still allowed, and let the store delete some dropped entries, as each write does.
 
         Raises:
-            Fenced: another scheduler has begun an epoch.
-            StoreError: that can't be known, or nothing can be written; begin again.
+            Fenced: another daemon has begun an epoch.
+            StoreError: the store can't tell, or can't be written; begin again.
         """
         self._store.write(self._epoch, Batch())
 
     def levels(self) -> dict[int, list[int]]:
-        """By level of the store, the bytes of each of its tables; empty if it has no tables. Costs 5 µs a table.
+        """Return the bytes of each of the store's tables, by level; empty without tables. Costs 5 µs a table.
 
         Raises:
             StoreError: the store failed.
@@ -223,7 +230,7 @@ class Ledger:
         return self._store.levels()
 
     def log_bytes(self) -> int:
-        """Bytes of the store's log; 0 if it has none of its own.
+        """Return the bytes of the store's write-ahead log; 0 if it has none of its own.
 
         Raises:
             StoreError: the store failed.
@@ -243,17 +250,18 @@ class Ledger:
         self._store.close()
 
     def _mark(self, marks: dict[bytes, bytes]) -> None:
-        """Write marks and sync them: after a power cut the store must not claim a clean stop that was followed by a
-        start.
+        """Write marks and sync them.
+
+        Without the sync, after a power cut the store could claim a clean stop although a start followed it.
         """
         self._store.write(self._epoch, Batch(puts={META: list(marks.items())}))
         self._store.sync()
 
     def _without_lost_projects(self, loaded: Loaded) -> Loaded:
-        """Leave out what belongs to projects whose records can't be used; all of it stays in the store for a repair.
+        """Leave out everything of projects whose records can't be used; it stays in the store for a repair.
 
         Raises:
-            Unreadable: the number for the next project, flow or entry of the log is taken.
+            Unreadable: the number for the next project, flow or log entry is taken.
         """
         if not self.quarantine.is_tolerant:
             return loaded
@@ -276,7 +284,7 @@ class Ledger:
         return loaded
 
     def _leased(self) -> list[Task]:
-        """Every processing task, with its lease and the update that is deferred until the lease's end."""
+        """Load all processing tasks, with their leases and deferred updates."""
         family = layout.ORDERS[PROCESSING]
         entries = self._entries(family)
         projects = [decode_record(family, key, layout.project_of, key) for key, _ in entries]
@@ -292,17 +300,17 @@ class Ledger:
         return leased
 
     def _drained(self) -> list[str]:
-        """Names of fetchers that get nothing; none in a store of before there were any."""
+        """Load the names of drained fetchers; none in a store from before draining existed."""
         (value,) = self._store.get(META, [layout.DRAINED_KEY])
         return [] if value is None else decode_record(META, layout.DRAINED_KEY, layout.decode_drained, value)
 
     def _failure(self, scan: Callable[[Family, bytes, bytes, int], list[tuple[bytes, bytes]]]) -> int:
-        """The key of the first failure that a scan returns; 0 if there is none."""
+        """Return the key of the first failure that a scan returns; 0 if there is none."""
         entries = scan(layout.FAILURES, b"", layout.LAST_KEY, 1)
         return failure_place(entries[0][0]) if entries else 0
 
     def _propagation(self, scan: Callable[[Family, bytes, bytes, int], list[tuple[bytes, bytes]]]) -> int:
-        """The number of the first propagation that a scan returns; 0 if there is none."""
+        """Return the number of the first propagation that a scan returns; 0 if there is none."""
         entries = scan(layout.PROPAGATIONS, b"", layout.LAST_KEY, 1)
         return int.from_bytes(entries[0][0], "big") if entries else 0
 
@@ -310,7 +318,7 @@ class Ledger:
         return [decode_record(family, key, decode, value) for key, value in self._entries(family)]
 
     def _entries(self, family: Family) -> list[tuple[bytes, bytes]]:
-        """All entries of a family, which must be a small one, page by page."""
+        """Read all entries of a family, which must be small, page by page."""
         entries: list[tuple[bytes, bytes]] = []
         start = b""
         while page := self._store.scan(family, start, layout.LAST_KEY, PAGE):

@@ -1,4 +1,4 @@
-"""Looks up what a turn of the core needs: each family is read once a turn, in one batch.
+"""Look up what a turn of the core needs; each family is read once a turn, in one batch.
 
     tasks, whole, answered    ──ids──► records ──(whole, or the token matches)──► specs
     orders                    ──scan─► records ──specs──► tasks with specs, up to the limits
@@ -8,7 +8,8 @@
     failures, log             ──scan─► entries
     specs, sessions, histories, results, points    read by key
 
-What the store does not have is left out. A record that can't be decoded raises Unreadable: guessing would lose tasks.
+Things that the store does not have are left out. A record that can't be decoded raises Unreadable: guessing would
+lose tasks.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ from taskqueue.store.records.tasks import (
 )
 
 PAGE_BYTES: Final = 1 << 20
-"""Bytes of urls and bodies at which a page ends, though not before its first task."""
+"""Bytes of urls and bodies that end a page, but not before its first task."""
 
 
 LATER_BYTES: Final = 16 << 20
-"""Bytes of bodies that one turn reads although a later turn could read them."""
+"""Bytes of bodies that one turn reads, at most, if a later turn could read them."""
 AT_A_TIME: Final = 8
-"""Specs per read of those that may wait for a later turn."""
+"""Specs per read, if later turns may read them."""
 
 
 def find(store: Store, needs: Needs) -> Found:
@@ -116,8 +117,9 @@ def _log(store: Store, ref: LogRef) -> Iterator[ChangeRecord]:
 
 
 def _find_tasks(store: Store, needs: Needs, found: Found) -> None:
-    """Look up tasks by taskid. The body of a task that is answered with a wrong token is not read: guessing must be
-    cheap.
+    """Look up tasks by taskid.
+
+    The body of a task that is answered with a wrong token is not read, so that guessing tokens stays cheap.
     """
     answered = [(project, taskid) for project, taskid, _ in needs.answered]
     found.tasks, found.awaited = read_tasks(store, [*needs.tasks, *needs.whole, *answered])
@@ -126,14 +128,14 @@ def _find_tasks(store: Store, needs: Needs, found: Found) -> None:
         return
     whole: list[tuple[int, str]] = [ref for ref in needs.whole if ref in tasks]
     for ref, said in zip(answered, needs.answered, strict=True):
-        if ref in tasks and tasks[ref].token == said.token:  # such an answer counts
+        if ref in tasks and tasks[ref].token == said.token:  # only an answer with the right token counts
             whole.append(ref)
     if whole:
         _fill(store, [tasks[ref] for ref in dict.fromkeys(whole)])
 
 
 def _fill(store: Store, tasks: Sequence[Task]) -> None:
-    """Give the tasks their specs."""
+    """Load the specs of the tasks."""
     refs = [SpecRef(task.project, task.seq) for task in tasks]
     specs = _specs(store, refs)
     for ref, task in zip(refs, tasks, strict=True):
@@ -151,7 +153,7 @@ def _specs(store: Store, refs: Sequence[SpecRef]) -> dict[SpecRef, Spec]:
 
 
 def _find_later(store: Store, refs: Sequence[SpecRef], found: Found) -> None:
-    """Read specs a few at a time until their bodies come to LATER_BYTES."""
+    """Read a few specs at a time until their bodies reach LATER_BYTES."""
     left = LATER_BYTES
     while refs and left > 0:
         some, refs = refs[:AT_A_TIME], refs[AT_A_TIME:]
@@ -162,8 +164,9 @@ def _find_later(store: Store, refs: Sequence[SpecRef], found: Found) -> None:
 
 
 def _page(store: Store, ref: PageRef) -> FoundPage:
-    """A page of a project's tasks by taskid; one entry more than asked for is read, to know whether the page is the
-    last.
+    """Read a page of a project's tasks by taskid.
+
+    Reads one entry more than asked for, to know whether the page is the last.
     """
     start = layout.id_key(ref.project, ref.after) + (b"\0" if ref.after else b"")
     entries = store.scan(layout.IDS, start, layout.project_key(ref.project + 1), ref.limit + 1)
@@ -189,7 +192,7 @@ def _filled(store: Store, tasks: list[Task]) -> Iterator[Task]:
 
 
 def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, Attempt]:
-    """The last attempts, by taskid."""
+    """Load the last attempts, by taskid."""
     keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in tasks]
     return {
         task.taskid: decode_record(layout.HISTORY, key, layout.decode_attempt, value)

@@ -630,12 +630,12 @@ def test_a_second_process_on_a_directory_is_told_which_one_and_why(tmp_path: Pat
 
     second = subprocess.run([sys.executable, "-c", SECOND, str(tmp_path)], capture_output=True, text=True, check=True)
 
-    assert second.stdout == (f"{tmp_path}: another scheduler holds this store; stop it, or choose another store.path\n")
+    assert second.stdout == (f"{tmp_path}: another daemon holds the lock of this store; stop it, or choose another store.path\n")
     store.close()
 
 
 def test_a_path_that_can_not_be_a_directory_is_a_store_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    with pytest.raises(StoreError, match="file: could not open the store: it is there, but is no folder"):
+    with pytest.raises(StoreError, match="file: could not open the store: it exists, but is not a folder"):
         RocksStore(tmp_path / "file")

@@ -121,5 +121,5 @@ def test_a_store_that_can_not_be_read_without_proc_is_not_called_damaged(
 
     ended = command(tmp_path, "store", "check", it.store_path)
 
-    reason = "to read a store takes /proc, which is not mounted here"
+    reason = "reading a store needs /proc, which is not mounted here"
     assert (ended.returncode, ended.stderr) == (1, f"taskqueue: {it.store_path}: {reason}\n")

@@ -1,4 +1,4 @@
-"""The files of a store, looked at without the engine that writes them: folder, locks, logs, damage.
+"""The files of a store, read without the engine that writes them: folder, locks, logs, damage.
 
-Here may live what is done with files before RocksDB has opened them, or while another process has.
+Here may live code for files before RocksDB has opened them, or while another process has them open.
 """

@@ -1,4 +1,4 @@
-"""Detects damage: logs are read strictly, and compared with the MANIFEST and the synced mark.
+"""Detect damage: read logs strictly, and compare them with the MANIFEST and the synced mark.
 
     mark      everything up to change 900 was synced
     MANIFEST  tables have changes up to 820; logs are needed from 000012.log on
@@ -6,10 +6,9 @@
 
 In this example 260 changes are lost, and the tables are ahead of the logs: some families lack changes that others have.
 
-A torn tail beyond the mark is what a power cut or a failed write leaves, and is no damage. A gap beyond the mark is
-damage unless something explains it: a power cut (the machine has rebooted since), because a disk may have kept later
-bytes without earlier ones; or a write of this process that failed a moment ago. Changes behind a gap must not be
-replayed in either case.
+A torn tail beyond the mark is not damage: a power cut or a failed write leaves one. A gap beyond the mark is damage
+unless it is explained: by a power cut (the machine has rebooted since), because a disk may keep later bytes without
+earlier ones; or by a write of this process that failed a moment ago. Changes behind a gap are never replayed.
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ TABLE_END: Final = ".sst"
 
 
 class Damage(Struct):
-    """What is wrong with the files of a store.
+    """Damage of a store's files.
 
     Attributes:
-        flaws: the places, at most SHOWN_FLAWS.
+        flaws: damaged places, at most SHOWN_FLAWS.
         kept: number of the last change before the damage.
         known: number of the last change that is known to have existed.
         logs: names of all logs that are needed.
-        stop: the log and the byte up to which logs may be replayed; None: none may.
+        stop: log and byte up to which logs may be replayed; None if none may be.
         is_unexplained: changes are lost that neither a power cut nor a failed write explains.
         tables_ahead: tables have changes after ``kept``, so that replaying logs up to there would leave families
-            inconsistent; or it is not the logs that are damaged.
-        marked_at: unix seconds of the newest mark; 0: there is none.
+            inconsistent; or something other than the logs is damaged.
+        marked_at: unix seconds of the newest mark; 0 without a mark.
         more_flaws: number of places beyond ``flaws``.
-        aside: the folder where the original logs are, if they were truncated.
+        aside: folder of the original logs, if they were truncated.
         families: names by number, as logs refer to them.
     """
 
@@ -69,7 +68,7 @@ class Damage(Struct):
         return max(0, self.known - self.kept)
 
     def lines(self) -> list[str]:
-        """What is wrong and what is lost, one line each, for people."""
+        """Describe damage and loss in one line each."""
         when = f"; it was known to be whole at {_time(self.marked_at)}" if self.marked_at else ""
         if not self.known:
             return list(map(str, self.flaws)) + ([f"{self.more_flaws:,} further files"] if self.more_flaws else [])
@@ -79,14 +78,14 @@ class Damage(Struct):
 
 
 def find_damage(path: str, boot_id: str, *, has_failed: bool = False) -> Damage | None:
-    """Check a store that nobody else has open; None: its logs are whole, or torn as a crash leaves them.
+    """Check a store that no other process has open; None if its logs are whole, or torn as a crash leaves them.
 
     Args:
         boot_id: identifies the current boot of the machine; empty if unknown.
         has_failed: a write of this process has failed, which explains gaps.
 
     Raises:
-        StoreError: it has files that are not RocksDB's, or a MANIFEST of an unknown kind.
+        StoreError: files are not RocksDB's, or the MANIFEST is of an unknown kind.
         OSError: a file can't be read.
     """
     with ExitStack() as stack:
@@ -97,13 +96,13 @@ def find_damage(path: str, boot_id: str, *, has_failed: bool = False) -> Damage 
             name = folder.manifest_name()
             manifest = stack.enter_context(folder.open(name))
         except FileNotFoundError as error:
-            reason = f"{error.filename} is missing, though there are files of a store"
+            reason = f"{error.filename} is missing, although other files of a store exist"
             return _broken([Flaw(error.filename, 0, reason)]) if any(map(TABLE.fullmatch, names)) else None
         try:
             tables = {table: folder.size(table) for table in names if TABLE.fullmatch(table)}
             logs = {log: stack.enter_context(folder.open(log)) for log in names if LOG.fullmatch(log)}
         except FileNotFoundError:
-            return None  # somebody else is at work in it
+            return None  # another process is using it
         explained = has_failed or _was_off(mark, boot_id)
         return check_files(Files(path, name, manifest, tables, logs), mark, explained=explained, has_failed=has_failed)
 
@@ -114,9 +113,9 @@ class Files(NamedTuple):
     Attributes:
         path: folder of the store.
         name: file name of the MANIFEST.
-        manifest: open, to be read from its start.
+        manifest: the MANIFEST, open, to be read from its start.
         tables: bytes of each table, by file name.
-        logs: by file name, open, to be read from their starts.
+        logs: logs by file name, open, to be read from their starts.
     """
 
     path: str
@@ -130,9 +129,9 @@ def check_files(files: Files, mark: SyncedMark | None, *, explained: bool, has_f
     """Check tables, MANIFEST and logs.
 
     Args:
-        mark: as it was before the files were opened.
-        explained: gaps beyond the mark are what a power cut leaves.
-        has_failed: a write of this process has failed, and the mark says all that it has synced.
+        mark: the mark as it was before the files were opened.
+        explained: a power cut explains gaps beyond the mark.
+        has_failed: a write of this process has failed, and the mark covers all that it has synced.
 
     Raises:
         StoreError: the MANIFEST is of an unknown kind.
@@ -143,14 +142,14 @@ def check_files(files: Files, mark: SyncedMark | None, *, explained: bool, has_f
     if manifest.flaw is not None:
         flaws = [Flaw(files.name, *manifest.flaw)]
     elif mark is not None and mark.manifest == files.name and files.manifest.tell() < mark.manifest_bytes:
-        reason = f"it ends, and had {mark.manifest_bytes:,} bytes when the store was opened"
+        reason = f"it ends here, but had {mark.manifest_bytes:,} bytes when the store was opened"
         flaws = [Flaw(files.name, files.manifest.tell(), reason)]
     if flaws:
         return _broken(flaws)
     needed = sorted((log for log in files.logs if number_of(log) >= manifest.first_log), key=number_of)
     logs = [read_log(log, files.logs[log]) for log in needed]
     if META not in manifest.families.values() and (manifest.tables or any(log.has_changes for log in logs)):
-        # A start that was killed while it made the store leaves one without families, and without anything in it.
+        # A start that was killed while it made the store leaves a store without families and without entries.
         return _broken([Flaw(files.name, files.manifest.tell(), NO_STORE)])
     known = {number for _, number in manifest.tables}
     strange = any(number_of(table) not in known for table in files.tables)
@@ -167,11 +166,11 @@ def _table_flaws(manifest: Manifest, tables: Mapping[str, int]) -> Iterator[Flaw
         if found is None:
             yield Flaw(name, 0, f"it is missing, {of}")
         elif found != table.file_bytes:
-            yield Flaw(name, found, f"it ends, but should have {table.file_bytes:,} bytes, {of}")
+            yield Flaw(name, found, f"it ends here, but should have {table.file_bytes:,} bytes, {of}")
 
 
 def _broken(flaws: list[Flaw]) -> Damage:
-    """Damage that can't be repaired by truncating logs."""
+    """Make damage that truncating logs can't repair."""
     shown, more = flaws[:SHOWN_FLAWS], len(flaws[SHOWN_FLAWS:])
     return Damage(flaws=shown, more_flaws=more, kept=0, known=0, logs=[], stop=None, tables_ahead=True)
 
@@ -186,14 +185,14 @@ def compare_logs(
     strange_tables: bool = False,
     has_failed: bool = False,
 ) -> Damage | None:
-    """Compare what logs contain with what the MANIFEST and the mark say of them.
+    """Compare the changes in logs with those that the MANIFEST and the mark say they have.
 
     Args:
         name: file name of the MANIFEST.
-        logs: in the order of their numbers.
-        explained: gaps beyond the mark are what a power cut leaves.
-        strange_tables: there are tables that the MANIFEST does not name, so that it may be what is damaged.
-        has_failed: a write of this process has failed, and the mark says all that it has synced.
+        logs: logs in the order of their numbers.
+        explained: a power cut explains gaps beyond the mark.
+        strange_tables: some tables are not in the MANIFEST, so the MANIFEST may be the damaged file.
+        has_failed: a write of this process has failed, and the mark covers all that it has synced.
     """
     chain = follow_chain(logs)
     beginning = _missing_beginning(name, manifest, logs, chain, mark, has_failed=has_failed)
@@ -210,7 +209,7 @@ def compare_logs(
         flaws = [beginning, *flaws]
     if not flaws:
         end = logs[-1] if logs else WriteLog(f"{manifest.first_log:06d}.log", manifest.first_log, [], 0)
-        flaws = [Flaw(end.name, end.size, f"it ends with change {last:,}, and {marked:,} was safe")]
+        flaws = [Flaw(end.name, end.size, f"it ends with change {last:,}, but {marked:,} was synced")]
     return Damage(
         flaws=flaws[:SHOWN_FLAWS],
         more_flaws=len(flaws[SHOWN_FLAWS:]),
@@ -226,27 +225,27 @@ def compare_logs(
 
 
 def _has_uneven_tables(name: str, manifest: Manifest, mark: SyncedMark | None) -> bool:
-    """Whether some families have newer tables than the opening, and others may not: an opening flushes all logs."""
+    """Whether some families have tables newer than the opening, and others may not: an opening flushes all logs."""
     if mark is not None and mark.manifest == name:
         return manifest.largest_seq > mark.opened_seq
     return bool(manifest.tables) and any(number > manifest.first_log for number in manifest.log_numbers.values())
 
 
 def number_of(name: str) -> int:
-    """The number in the file name of a log or a table."""
+    """Parse the number in the file name of a log or a table."""
     return int(name.partition(".")[0])
 
 
 def _missing_beginning(
     name: str, manifest: Manifest, logs: Sequence[WriteLog], chain: Chain, mark: SyncedMark | None, *, has_failed: bool
 ) -> Flaw | None:
-    """The flaw that the first needed log is missing or empty; None: it is there.
+    """Make a flaw if the first needed log is missing or empty; None if it is there.
 
     A log that another one follows had something in it, unless the first write after an opening failed: on a full disk
-    RocksDB begins another log then, and leaves both empty.
+    RocksDB then begins another log, and leaves both empty.
 
     Logs are deleted oldest first, and the MANIFEST says up to which one. Right after an opening it names the number
-    after the last old log, which no file need have; which log was begun then is in the mark, if it is of that opening.
+    after the last old log, which need not have a file; the mark of that opening names the log that was begun then.
     """
     there = logs[0].number if logs else None
     if mark is not None and mark.manifest == name:
@@ -256,7 +255,7 @@ def _missing_beginning(
         had_changes = mark.seq > mark.opened_seq
         followed = len(logs) > 1 and (had_changes or not has_failed)
         if chain.first is None and (followed or (there == mark.first_log and had_changes)):
-            return Flaw(logs[0].name, 0, "it has lost what was in it")
+            return Flaw(logs[0].name, 0, "it has lost its content")
     if chain.first is not None and chain.first > manifest.last_seq + 1:
         missing = f"changes {manifest.last_seq + 1:,} to {chain.first - 1:,} are missing before it"
         return Flaw(logs[0].name, 0, missing)

@@ -3,14 +3,14 @@
     CURRENT ──names──► MANIFEST ──names──► tables (*.sst), which are immutable
                            └── later changes are in the logs (*.log), which only grow
 
-A snapshot holds its files open, so that they stay readable when the daemon deletes them, and needs nothing of the
-daemon: no lock, no request, no pause. Why it is consistent:
+A snapshot keeps its files open, so that they stay readable when the daemon deletes them. It needs no lock, request or
+pause of the daemon. Why it is consistent:
 
 1. RocksDB records a change of its files in the MANIFEST before it deletes any. So if CURRENT and the length of the
-   MANIFEST are the same before and after all files were opened, each file that it names is held. If not, it is tried
+   MANIFEST are the same before and after all files were opened, each file that it names is open. If not, it is tried
    again; opening takes less than a millisecond, and the MANIFEST changes a few times a second.
-2. A log is read up to where it ends. Every write that had returned before lies before that; a torn tail is what a crash
-   leaves, too, and is ignored when the snapshot is opened. A log that is begun later has later writes only.
+2. A log is read up to its end, before which lies every write that had returned. A torn tail is ignored when the
+   snapshot is opened, as after a crash. A log that is begun later has later writes only.
 
 So a snapshot is what kill -9 would leave, equivalent to a checkpoint (https://github.com/facebook/rocksdb/wiki/Checkpoints)
 but made from outside: docs/why/decisions/0008-file-snapshots.md says why. It is safe on a store that is broken or was
@@ -40,19 +40,19 @@ CHUNK_BYTES: Final = 1 << 20
 
 
 class FileSnapshot:
-    """A snapshot of the files in a store's folder. Close it.
+    """Snapshot of the files in a store's folder. Close it.
 
     Attributes:
         path: folder of the store.
-        tables, logs: by file name, open for reading.
+        tables, logs: files by name, open for reading.
     """
 
     def __init__(self, path: str) -> None:
         """Take a snapshot.
 
         Raises:
-            StoreError: there is no store, its files change faster than they can be opened, or they are not as RocksDB
-                makes them.
+            StoreError: there is no store, its files change faster than they can be opened, or RocksDB did not
+                make them so.
             OSError: a file can't be read.
         """
         self.path = path
@@ -67,7 +67,7 @@ class FileSnapshot:
         self._folder = Folder(path)
         try:
             if not any(self._try_hold() for _ in range(HOLD_TRIES)):
-                raise StoreError(f"{path}: the files of the store change too fast to be held; try again")
+                raise StoreError(f"{path}: the files of the store change too fast to take a snapshot; try again")
         except BaseException:
             self.close()
             raise
@@ -84,7 +84,7 @@ class FileSnapshot:
         return sum(os.fstat(file.fileno()).st_size for file in self.logs.values())
 
     def damage(self, mark: SyncedMark | None) -> Damage | None:
-        """Check the files against the mark that the store had before the snapshot was taken; None: no damage.
+        """Check the files against the mark that the store had before the snapshot was taken; None without damage.
 
         Raises:
             StoreError: the MANIFEST is of an unknown kind.
@@ -99,13 +99,13 @@ class FileSnapshot:
     def link_to(self, folder: str) -> None:
         """Fill a folder with symbolic links to the open files, valid in this process until the snapshot is closed.
 
-        Of a log with a torn tail it gets a copy without: there is garbage that RocksDB never stops reading.
+        A log with a torn tail is copied without it, because RocksDB never stops reading some kinds of garbage.
 
         Raises:
             StoreError: there is no ``/proc``, through which the links lead.
         """
         if not os.path.exists("/proc/self/fd"):
-            raise StoreError(f"{self.path}: to read a store takes /proc, which is not mounted here")
+            raise StoreError(f"{self.path}: reading a store needs /proc, which is not mounted here")
         newest = max(self.logs, key=number_of, default=None)
         for name, file in {**self.tables, **self.logs}.items():
             if name == newest and (end := _torn_at(name, file)) is not None:
@@ -117,7 +117,7 @@ class FileSnapshot:
     def copy_to(self, folder: str, *, trusted: bool = True) -> None:
         """Fill a folder with the files, synced; only its owner may read it.
 
-        Tables become hard links, which cost neither time nor space, where the file system allows that.
+        Tables become hard links if the file system allows it, which cost neither time nor space.
 
         Args:
             trusted: also link tables that another user could write to later.
@@ -158,7 +158,7 @@ class FileSnapshot:
                 kind[name] = self._stack.enter_context(self._folder.open(name))
 
     def _put_manifest(self, folder: str) -> None:
-        # It only grows, and what came later names files that are not held.
+        # The MANIFEST only grows, and its later edits name files that the snapshot has not opened.
         copy_file(self._manifest, join(folder, self._manifest_name), self._manifest_bytes)
         with open(join(folder, CURRENT), "xb") as file:
             file.write(f"{self._manifest_name}\n".encode())
@@ -180,15 +180,15 @@ def _size(file: BinaryIO) -> int:
 
 
 def is_ours(file: BinaryIO) -> bool:
-    """Whether nobody else may write to the file."""
+    """Whether no other user may write to the file."""
     status = os.fstat(file.fileno())
     return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def link_file(file: BinaryIO, to: str) -> bool:
-    """Hard-link an open file, even if its old name is gone; False: that is not possible here."""
+    """Hard-link an open file, even if its old name is gone; return False if that is not possible here."""
     with suppress(OSError):
-        # With a descriptor (which is not looked at, because the path is absolute) it links to what the link leads to.
+        # With a descriptor (which is ignored, because the path is absolute) it follows the link.
         os.link(f"/proc/self/fd/{file.fileno()}", to, src_dir_fd=file.fileno())
         return True
     return False
@@ -212,13 +212,13 @@ def _torn_at(name: str, log: BinaryIO) -> int | None:
 
 
 def _written(descriptor: int, end: int) -> Iterator[int]:
-    """Offsets of the chunks that are not holes."""
+    """Yield offsets of the chunks that are not holes."""
     at = 0
     while at < end:
         try:
             at = os.lseek(descriptor, at, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == ENXIO:  # nothing is behind it
+            if error.errno == ENXIO:  # only a hole follows
                 return
             raise
         if at < end:
@@ -227,7 +227,7 @@ def _written(descriptor: int, end: int) -> Iterator[int]:
 
 
 def _lift_file_limit() -> None:
-    """Raise the limit of open files: a large store has more files than a process may open by default."""
+    """Raise the limit of open files, since a large store has more files than a process may open by default."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

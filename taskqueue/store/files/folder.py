@@ -1,7 +1,7 @@
-"""The folder of a store, and its lock. Somebody else may have made it: nothing in it may lead out of it.
+"""The folder of a store, and its lock. The folder may come from elsewhere: nothing in it may lead out of it.
 
-A name in it may be a link to a file that is not theirs, a pipe that nobody writes to, a device; CURRENT may name any
-file at all; a sparse file may claim a terabyte. So:
+A name in it may be a link to another user's file, a pipe without a writer, a device; CURRENT may name any file at all;
+a sparse file may claim a terabyte. So:
 
 1. Only the file names that RocksDB makes are considered; others are left alone.
 2. A file is opened relative to the folder's descriptor, without following links, and its status is checked before it is
@@ -9,10 +9,10 @@ file at all; a sparse file may claim a terabyte. So:
 3. Before RocksDB itself opens the folder, all of it is checked (``refuse_foreign``): RocksDB opens by path, follows
    links and writes to LOG, LOCK, rocksdict-config.json and new files.
 
-The folder itself may be a link: its name is the user's. Rule 3 does not protect against somebody who can still write to
-the folder while RocksDB has it open.
+The folder itself may be a link, because the operator names it. Rule 3 does not protect against a user who can still
+write to the folder while RocksDB has it open.
 
-The process that has a store open for writing holds its lock; whatever else writes in the folder takes it meanwhile.
+The process that has a store open for writing holds its lock; other writers in the folder take the lock meanwhile.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from taskqueue.visible_text import visible
 
 CURRENT: Final = "CURRENT"
 LOCK: Final = "LOCK"
-"""RocksDB locks this file of a store that is open for writing, by fcntl."""
+"""File that RocksDB locks by fcntl while a store is open for writing."""
 
 PROBE: Final = "taskqueue-probe"
-"""A file of a byte that is there for a moment, to see whether the disk takes one; RocksDB does not know it."""
+"""File of one byte that is written and removed to test the disk; RocksDB ignores it."""
 
 TABLE: Final = re.compile(r"[0-9]{1,19}\.sst")
 LOG: Final = re.compile(r"[0-9]{1,19}\.log")
@@ -47,15 +47,16 @@ _ENGINE: Final = re.compile(
 
 _GIBI: Final = 1 << 30
 LARGEST_BYTES: Final = 4 * _GIBI
-"""The largest table or log. RocksDB ends a table at 64 MiB and flushes a log at 128 MiB; with a slow disk a log grows
-some way beyond.
+"""Size of the largest table or log.
+
+RocksDB ends a table at 64 MiB and flushes a log at 128 MiB; with a slow disk a log grows some way beyond.
 """
 
 LARGEST_MANIFEST_BYTES: Final = _GIBI + (_GIBI >> 4)
-"""RocksDB begins another one at 1 GiB."""
+"""Size of the largest MANIFEST; RocksDB begins another one at 1 GiB."""
 
 LARGEST_READ_BYTES: Final = 16 << 20
-"""The largest file that is read into memory whole: CURRENT has 16 bytes, OPTIONS 100 kB."""
+"""Size of the largest file that is read into memory whole; CURRENT has 16 bytes, OPTIONS 100 kB."""
 
 _LARGEST: Final = {
     re.compile(r"[0-9]{1,19}\.(sst|log)"): LARGEST_BYTES,
@@ -70,7 +71,7 @@ _KINDS: Final = {
 
 
 class Folder:
-    """A store's folder, open. Close it."""
+    """Open folder of a store. Close it."""
 
     def __init__(self, path: str) -> None:
         """Open the folder.
@@ -82,17 +83,17 @@ class Folder:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def names(self) -> list[str]:
-        """Names of everything in it."""
+        """List the names of everything in the folder."""
         return os.listdir(self._descriptor)
 
     def open(self, name: str, flags: int = os.O_RDONLY) -> BinaryIO:
         """Open a file for reading, or with O_RDWR for locking.
 
         Raises:
-            StoreError: it is no regular file, or larger than RocksDB makes it.
-            OSError: it is not there, or can't be read.
+            StoreError: it is not a regular file, or larger than RocksDB makes it.
+            OSError: it is absent, or can't be read.
         """
-        # Such a descriptor says what a file is; opening a device, a pipe or a link for more may already do something.
+        # An O_PATH descriptor only tells the kind of a file; opening a device, pipe or link for more may have effects.
         looked = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._descriptor)
         try:
             self._refuse(name, os.fstat(looked))
@@ -102,10 +103,10 @@ class Folder:
         return os.fdopen(opened, "r+b" if flags & os.O_RDWR else "rb")
 
     def _open_again(self, name: str, looked: int, flags: int) -> int:
-        """Open for more what a descriptor has been opened for to look at."""
+        """Open the file behind an O_PATH descriptor for reading or writing."""
         try:
             return os.open(f"/proc/self/fd/{looked}", flags | os.O_CLOEXEC)
-        except FileNotFoundError:  # There is no /proc. A pipe or a link that has taken its place does nothing so.
+        except FileNotFoundError:  # There is no /proc. These flags keep a pipe or link from acting.
             opened = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._descriptor)
         if os.path.samestat(os.fstat(looked), os.fstat(opened)):
             return opened
@@ -113,18 +114,18 @@ class Folder:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
     def size(self, name: str) -> int:
-        """Bytes of a file.
+        """Return the bytes of a file.
 
         Raises:
-            OSError: it is not there.
+            OSError: it is absent.
         """
         return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_size
 
     def open_or_make(self, name: str) -> int:
-        """Open a file to read and write, creating it if it is absent; returns its descriptor.
+        """Open a file for reading and writing, creating it if it is absent; return its descriptor.
 
         Raises:
-            StoreError: it is no regular file, or larger than it should be.
+            StoreError: it is not a regular file, or too large.
             OSError: it can't be opened or created.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -134,10 +135,10 @@ class Folder:
             return os.dup(file.fileno())
 
     def manifest_name(self) -> str:
-        """The file name in CURRENT.
+        """Read the file name in CURRENT.
 
         Raises:
-            StoreError: it is not that of a MANIFEST.
+            StoreError: the name is not that of a MANIFEST.
             OSError: CURRENT can't be read.
         """
         with self.open(CURRENT) as file:
@@ -147,7 +148,7 @@ class Folder:
             quoted = visible(name if len(name) <= 100 else f"{name[:100]}…")
             raise StoreError(
                 f'{self.path}: CURRENT names "{quoted}", not a file such as MANIFEST-000005; RocksDB did not write '
-                "that: don't use this folder unless you know who changed it, and restore the store from a backup"
+                "that: don't use this folder unless you know why it changed, and restore the store from a backup"
             )
         return name
 
@@ -158,7 +159,7 @@ class Folder:
             StoreError: something is not as RocksDB makes it.
         """
         for name in self.names():
-            with suppress(FileNotFoundError):  # a daemon may be at work in it
+            with suppress(FileNotFoundError):  # a daemon may be using it
                 status = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
                 if _ENGINE.fullmatch(name) or not stat.S_ISDIR(status.st_mode):
                     self._refuse(name, status)
@@ -174,21 +175,23 @@ class Folder:
         if kind is not None:
             raise StoreError(
                 f"{self.path}: {visible(name)} is {kind}, and a store has regular files only; nothing was opened. "
-                "Don't use this folder unless you know who put that there; if you do, remove it"
+                "Don't use this folder unless you know how it got there; if you do, remove it"
             )
         most = next((most for names, most in _LARGEST.items() if names.fullmatch(name)), None)
         if most is not None and status.st_size > most:
             raise StoreError(
                 f"{self.path}: {visible(name)} has {status.st_size:,} bytes, and RocksDB makes no more than {most:,}; "
-                "don't use this folder unless you know who made it, and restore the store from a backup"
+                "don't use this folder unless you know its origin, and restore the store from a backup"
             )
 
 
 def write_byte(path: str) -> None:
-    """Write a byte to a file of its own in the folder, which is made if it is absent, sync the file and remove it.
+    """Test the disk: write a byte to a file of its own in the folder, sync the file and remove it.
+
+    The folder is created if it is absent.
 
     Raises:
-        StoreError: the file is no regular one.
+        StoreError: the file is not a regular one.
         OSError: the disk refuses.
     """
     os.makedirs(path, exist_ok=True)
@@ -203,12 +206,12 @@ def write_byte(path: str) -> None:
 
 
 def is_store(path: str) -> bool:
-    """Whether the folder has a CURRENT, of whatever kind."""
+    """Whether the folder has a CURRENT of any kind."""
     return os.path.lexists(join(path, CURRENT))
 
 
 def log_bytes(path: str) -> int:
-    """Bytes of the folder's write-ahead logs; one that is deleted meanwhile does not count.
+    """Count the bytes of the folder's write-ahead logs; a log that is deleted meanwhile does not count.
 
     Raises:
         OSError: the folder can't be read.
@@ -226,7 +229,7 @@ def exclusive_lock(path: str) -> Iterator[None]:
     """Hold a store's lock without opening the store, so that no daemon starts on it.
 
     Raises:
-        StoreError: a daemon has it, or its LOCK is no regular file.
+        StoreError: a daemon holds it, or LOCK is not a regular file.
     """
     if not lexists(join(path, LOCK)):
         yield
@@ -235,5 +238,5 @@ def exclusive_lock(path: str) -> Iterator[None]:
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise StoreError(f"{path}: a scheduler holds this store; stop it first") from None
+            raise StoreError(f"{path}: a daemon holds the lock of this store; stop it first") from None
         yield

@@ -1,4 +1,4 @@
-"""Checks the files of a store, the first half of ``taskqueue store check``; the second half looks at the entries.
+"""Check the files of a store, the first half of ``taskqueue store check``; the second half scans the entries.
 
 Logs and the MANIFEST are read strictly; tables must exist and have the right length. The content of tables is verified
 by RocksDB's checksums when the entries are read.
@@ -23,7 +23,7 @@ _REASON: Final = re.compile(r"could not \w+ the store: (.*)", re.DOTALL)
 
 
 def damage_of(path: str) -> Damage | None:
-    """Damage of a store's files, even while a daemon uses it; None: no damage is known.
+    """Find damage of a store's files, even while a daemon uses it; None if no damage is known.
 
     Raises:
         StoreError: there is no store, or its files are not as RocksDB makes them.
@@ -33,7 +33,7 @@ def damage_of(path: str) -> Damage | None:
         return find_damage(path, "")
     if not is_store(path):
         return None
-    # The mark first: what is then written moves it on.
+    # The mark is read first, because later writes advance it.
     with closing(Folder(path)) as folder:
         mark = read_mark(folder)
     with closing(FileSnapshot(path)) as snapshot:
@@ -54,19 +54,19 @@ def lacks_manifest(path: str) -> bool:
 
 
 def findings_of(path: str, damage: Damage) -> list[str]:
-    """One line per damaged place with advice, and one about the loss."""
+    """Describe each damaged place with advice in a line, and the loss in another."""
     *lines, loss = damage.lines() if damage.known else [*damage.lines(), ""]
     advice = remedy(path, damage)
     return [f"{line}; {advice}" for line in lines] + ([loss] if loss else [])
 
 
 def is_damage(error: StoreError) -> bool:
-    """Whether RocksDB reports corruption: what it read is not what was written."""
+    """Whether RocksDB reports corruption: it read other bytes than it wrote."""
     return "Corruption" in str(error)
 
 
 def table_finding(path: str, error: StoreError) -> str:
-    """The line for a table that RocksDB can't read.
+    """Describe a table that RocksDB can't read.
 
     Args:
         path: folder of the store.

@@ -1,4 +1,4 @@
-"""Reads and writes RocksDB's log format, which write-ahead logs and the MANIFEST use; every checksum is verified.
+"""Read and write RocksDB's log format, which write-ahead logs and the MANIFEST use; every checksum is verified.
 
     file     blocks of 32 KiB
     block    records, and less than 7 bytes of zeros at its end
@@ -25,23 +25,24 @@ BLOCKS_READ: Final = 32
 HEADER: Final = struct.Struct("<IHB")
 _HEADER_BYTES: Final = HEADER.size
 FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
-"""Types of records; those of others, which say things about the file, are read over."""
+"""Types of records; other types, which describe the file, are skipped."""
 
 _NONE, _ZEROS = -1, -2
 _MASK_DELTA: Final = 0xA282EAD8
 
 Part = tuple[int, int, bytes]
-"""Offset, type and data of a part of a record. Type _NONE: unreadable, and data is the reason in UTF-8; type _ZEROS:
-the rest of its block is zeros.
+"""Offset, type and data of a part of a record.
+
+Type _NONE means unreadable, with the reason in UTF-8 as data; type _ZEROS means that the rest of its block is zeros.
 """
 
 
 class Record(NamedTuple):
-    """A readable record.
+    """Readable record.
 
     Attributes:
         at, end: offsets of the start of its first part and of the end of its last one.
-        data: of all parts, joined.
+        data: data of all parts, joined.
     """
 
     at: int
@@ -50,11 +51,11 @@ class Record(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """A place where a record can't be read.
+    """Place where a record can't be read.
 
     Attributes:
         at: offset in bytes.
-        reason: for people.
+        reason: text for the operator.
     """
 
     at: int
@@ -62,7 +63,7 @@ class Unreadable(NamedTuple):
 
     @property
     def is_torn(self) -> bool:
-        """Whether it is merely the beginning of a record."""
+        """Whether the record is merely cut off."""
         return self.reason in (_NO_END, _LONG, _PART)
 
 
@@ -72,7 +73,7 @@ _PART: Final = "a part of a record"
 
 
 def records_of(file: BinaryIO) -> Iterator[Record | Unreadable]:
-    """All records from the start of the file; zeros up to the end of the file are neither a record nor a flaw."""
+    """Yield all records from the start of the file; zeros up to the end of the file are neither a record nor a flaw."""
     parts: list[bytes] = []
     began, lost = 0, False
     for at, kind, data in _parts(file):
@@ -88,7 +89,7 @@ def records_of(file: BinaryIO) -> Iterator[Record | Unreadable]:
             parts, lost = [], True
             yield Unreadable(at, data.decode())
         elif not parts:
-            # What is left of a record that has just been told of is not one more flaw.
+            # The rest of a record that was just reported is not another flaw.
             if not lost:
                 yield Unreadable(at, "a record without its beginning")
         elif kind == MIDDLE:
@@ -103,7 +104,7 @@ def records_of(file: BinaryIO) -> Iterator[Record | Unreadable]:
 def record_bytes(data: bytes, at: int) -> bytes:
     """Encode data as records to be appended at offset ``at``."""
     written = bytearray()
-    left = memoryview(data)  # slices of bytes would be copied as often as there are parts
+    left = memoryview(data)  # slices of bytes would be copied for each part
     kind = FULL
     while True:
         room = BLOCK - (at + len(written)) % BLOCK - _HEADER_BYTES
@@ -119,7 +120,7 @@ def record_bytes(data: bytes, at: int) -> bytes:
 
 
 def _parts(file: BinaryIO) -> Iterator[Part]:
-    """All parts of records; zeros are reported only if something follows them."""
+    """Yield all parts of records; zeros are reported only if something follows them."""
     start = 0
     zeros: Part | None = None
     while chunk := file.read(BLOCK * BLOCKS_READ):
@@ -136,7 +137,7 @@ def _parts(file: BinaryIO) -> Iterator[Part]:
 
 
 def _parts_of(block: bytes, start: int) -> list[Part]:
-    """Parts in one block, up to the first unreadable one: behind it nothing says where the next one begins."""
+    """Parse the parts in one block, up to the first unreadable one, behind which the next start is unknown."""
     parts: list[Part] = []
     at, size = 0, len(block)
     unpack, crc32c = HEADER.unpack_from, google_crc32c.value
@@ -160,5 +161,5 @@ def _parts_of(block: bytes, start: int) -> list[Part]:
 
 
 def _masked(crc: int) -> int:
-    """The stored form of a checksum: a plain CRC of data that contains CRCs would be weak."""
+    """Mask a checksum for storage: a plain CRC of data that contains CRCs would be weak."""
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF

@@ -1,18 +1,18 @@
-"""Recovers the write-ahead logs before RocksDB opens them, and names the tasks that lost changes by it.
+"""Recover the write-ahead logs before RocksDB opens them, and name the tasks that lost changes.
 
-A torn tail is cut, damaged logs are set aside if that is accepted:
+A torn tail is cut; damaged logs are set aside if the operator accepts that:
 
     000012.log ✗   copied whole to damaged-1/000012.log, then truncated where the damage begins
     000014.log     moved to damaged-1/000014.log
 
-RocksDB replays every log that it finds, so changes behind damage must be out of its sight, and so must the torn tail
-that a crash leaves. Until the store has been opened and has skipped epochs, its mark says that it is damaged: if
-recovery is interrupted, the damage has to be accepted again.
+RocksDB replays every log that it finds, so it must find neither changes behind damage nor the torn tail of a crash.
+Until the store has been opened and has skipped epochs, its mark says that it is damaged: if recovery is interrupted,
+the damage has to be accepted again.
 
-Which tasks lost changes is told as far as the cut logs can still be read. A record of a log is a batch: number and
+Tasks that lost changes are named as far as the cut logs can still be read. A record of a log is a batch: number and
 count of its changes, then the changes, each a tag, a family, a key and, unless it deletes, a value
-(https://github.com/facebook/rocksdb/blob/main/db/write_batch.cc). Only puts into ``ids`` are looked at: every change of
-a task but its hand-out includes one.
+(https://github.com/facebook/rocksdb/blob/main/db/write_batch.cc). Only puts into ``ids`` are considered: every change
+of a task but its dispatch includes one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def recover_logs(path: str, boot_id: str, *, has_failed: bool, accept: bool) -> 
         accept: go on without the lost changes.
 
     Returns:
-        The damage that was cut out; None if there was none.
+        Damage that was cut out; None if there was none.
 
     Raises:
         Damaged: acknowledged changes are lost, and that is not accepted or can't be repaired here.
@@ -59,7 +59,7 @@ def recover_logs(path: str, boot_id: str, *, has_failed: bool, accept: bool) -> 
         with exclusive_lock(path):
             pass
     except StoreError:
-        return None  # whoever has it is at work in it, and opening it will say so
+        return None  # another process is using it, and opening will say so
     if damage.is_unexplained and (damage.tables_ahead or not accept):
         raise Damaged("\n".join([f"{path}: the store is damaged", *damage.lines(), remedy(path, damage)]))
     damage.aside = set_aside(path, damage)
@@ -67,11 +67,11 @@ def recover_logs(path: str, boot_id: str, *, has_failed: bool, accept: bool) -> 
 
 
 def remedy(path: str, damage: Damage) -> str:
-    """Advice for people: what to do about this damage."""
+    """Advise the operator what to do about this damage."""
     if damage.tables_ahead:
         why = "its tables have later changes than what is left of its logs, so " if damage.known else ""
         return (
-            f"{why}it can't go on as it is; save what can "
+            f"{why}it can't be used as it is; save what can "
             f"be saved into a new store: taskqueue store repair {path} NEW; or put a backup back: taskqueue store "
             "restore"
         )
@@ -83,7 +83,7 @@ def remedy(path: str, damage: Damage) -> str:
 
 
 def set_aside(path: str, damage: Damage) -> str:
-    """Truncate the logs of a store that nobody has open; returns the folder that has the whole logs.
+    """Truncate the logs of a store that no process has open; return the folder of the original logs.
 
     Raises:
         OSError: a file could not be copied, moved or synced.
@@ -113,31 +113,31 @@ def set_aside(path: str, damage: Damage) -> str:
 
 
 def _cut_torn_end(path: str) -> None:
-    """Truncate the newest log behind its last whole record, if nobody has the store open.
+    """Truncate the newest log behind its last whole record, if no process has the store open.
 
-    RocksDB would stop there by itself; but there is garbage that it never stops reading (rocksdict 0.3.29).
+    RocksDB would stop there by itself, but never stops reading some kinds of garbage (rocksdict 0.3.29).
     """
     if _torn_at(path) is None:
         return
     try:
         with exclusive_lock(path):
-            # Before the lock was held, it may have been a record that was just being written.
+            # Before the lock was held, another process may have been writing this record.
             if (torn := _torn_at(path)) is not None:
                 os.truncate(torn.name, torn.end)
                 _sync_file(torn.name)
     except StoreError:
-        return  # whoever has it is at work in it, and opening it will say so
+        return  # another process is using it, and opening will say so
 
 
 class _Torn(NamedTuple):
-    """A log with a torn tail, and the byte up to which it can be read."""
+    """Log with a torn tail, and the byte up to which it can be read."""
 
     name: str
     end: int
 
 
 def _torn_at(path: str) -> _Torn | None:
-    """Where the newest log of a store is torn; None: it is whole, or there is none."""
+    """Find where the newest log of a store is torn; None if it is whole or absent."""
     with closing(Folder(path)) as folder:
         name = max(filter(LOG.fullmatch, folder.names()), key=number_of, default=None)
         if name is None:
@@ -148,7 +148,7 @@ def _torn_at(path: str) -> _Torn | None:
 
 
 def free_folder(path: str) -> str:
-    """The first unused ``damaged-N`` folder of a store."""
+    """Find the first unused ``damaged-N`` folder of a store."""
     return next(name for n in count(1) if not lexists(name := join(path, f"damaged-{n}")))
 
 
@@ -161,18 +161,18 @@ def _sync_file(path: str) -> None:
 
 
 Entry = tuple[int, bytes]
-"""A family's number, and a key."""
+"""Number of a family, and a key."""
 
 _DELETION, _VALUE, _LOG_DATA, _SINGLE_DELETION, _RANGE_DELETION = 0x0, 0x1, 0x3, 0x7, 0xF
 _OF_FAMILY: Final = {0x4: _DELETION, 0x5: _VALUE, 0x8: _SINGLE_DELETION, 0xE: _RANGE_DELETION}
-"""Tags that are followed by a family number, and the tags without one that they otherwise equal."""
+"""Tags that are followed by a family number, with the tags that mean the same without one."""
 
 _TWO_PARTS: Final = (_VALUE, _RANGE_DELETION)
 _VARINT_MORE: Final = 0x80
 
 
 def lost_tasks(damage: Damage) -> dict[int, set[str]]:
-    """By project number, the taskids with changes after the cut, in the logs that were set aside."""
+    """Collect the taskids with changes behind the cut, by project number, from the logs that were set aside."""
     ids = {number for number, name in damage.families.items() if name == layout.IDS}
     lost: dict[int, set[str]] = {}
     for family, key in _puts(damage):
@@ -197,11 +197,11 @@ def _puts_after(data: bytes, kept: int) -> Iterator[Entry]:
     try:
         yield from puts_of(data)
     except (IndexError, KeyError):
-        return  # what is not known here can't be told of
+        return  # changes behind an unknown tag can't be named
 
 
 def puts_of(data: bytes) -> Iterator[Entry]:
-    """Family and key of the puts in a batch.
+    """Yield family and key of the puts in a batch.
 
     Raises:
         IndexError, KeyError: it has an unknown tag.
@@ -225,7 +225,7 @@ def puts_of(data: bytes) -> Iterator[Entry]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number, and the offset behind it."""
+    """Decode a number, and return the offset behind it, too."""
     found = shift = 0
     while True:
         byte = data[at]
@@ -237,10 +237,10 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def lost_task_lines(lost: Mapping[int, set[str]], names: Mapping[int, str], most: int) -> Iterator[str]:
-    """For people: per project the number of lost tasks, and the first ones.
+    """Describe lost tasks in a line per project: their number and the first taskids.
 
     Args:
-        names: of projects, by number.
+        names: project names by number.
         most: taskids to name per project.
     """
     for number, taskids in sorted(lost.items()):

@@ -1,7 +1,7 @@
-"""Reads RocksDB's MANIFEST: which tables a store has, and which logs are needed beside them.
+"""Read RocksDB's MANIFEST: which tables a store has, and which logs are needed beside them.
 
-It is a file of records (``log_records``), each an edit of what the earlier ones say: fields, each a tag and a value.
-Tags are those of https://github.com/facebook/rocksdb/blob/main/db/version_edit.h; those that are not needed here are
+It is a file of records (``log_records``). Each edits the state of the earlier ones by fields, each a tag and a value.
+Tags are those of https://github.com/facebook/rocksdb/blob/main/db/version_edit.h; tags that are not needed here are
 skipped.
 """
 
@@ -16,16 +16,16 @@ from taskqueue.errors import StoreError
 from taskqueue.store.files.log_records import Unreadable, record_bytes, records_of
 
 Place = tuple[int, int]
-"""Identifies a table: number of its family, number of its file."""
+"""Identity of a table: number of its family, number of its file."""
 
 
 class Table(Struct, frozen=True):
-    """A table of sorted keys.
+    """Table of sorted keys.
 
     Attributes:
-        level: in the LSM tree.
+        level: level in the LSM tree.
         file_bytes: length of its file.
-        largest_seq: of the changes in it, or merged away in it.
+        largest_seq: largest number of the changes in it, or merged away in it.
     """
 
     level: int
@@ -34,14 +34,14 @@ class Table(Struct, frozen=True):
 
 
 class Manifest(Struct):
-    """The state after all edits.
+    """State after all edits.
 
     Attributes:
         families: names by number.
-        log_numbers: by family, number of the first log with changes of it that are in no table.
-        first_log: RocksDB deletes logs with a smaller number, and only those.
+        log_numbers: number of the first log with changes of a family that are in no table, by family.
+        first_log: number of the oldest log that RocksDB keeps; it deletes all with smaller numbers.
         last_seq: number of the store's last change when the MANIFEST was written.
-        tables: by family and file number.
+        tables: tables by family and file number.
         flaw: offset and reason of the first unreadable place that is not a torn tail.
     """
 
@@ -54,7 +54,7 @@ class Manifest(Struct):
 
     @property
     def largest_seq(self) -> int:
-        """The largest seq of all tables; 0 without tables."""
+        """Largest seq of all tables; 0 without tables."""
         return max((table.largest_seq for table in self.tables.values()), default=0)
 
 
@@ -62,7 +62,7 @@ _COMPARATOR, _LOG_NUMBER, _NEXT_FILE, _LAST_SEQ, _COMPACT_POINTER, _DELETED_TABL
 _PREVIOUS_LOG, _FIRST_LOG, _TABLE = 9, 10, 103
 _FAMILY, _FAMILY_ADDED, _FAMILY_DROPPED, _MOST_FAMILIES, _IN_GROUP = 200, 201, 202, 203, 300
 _SAFE_TO_IGNORE: Final = 1 << 13
-"""Tags with this bit have a length before their value."""
+"""Bit of tags that have a length before their value."""
 
 _NUMBERS: Final = (_NEXT_FILE, _PREVIOUS_LOG, _MOST_FAMILIES, _IN_GROUP)
 _ENDS_TABLE: Final = 1
@@ -87,14 +87,14 @@ def read_manifest(path: str, file: BinaryIO) -> Manifest:
             _Edit(record.data).apply(manifest)
         except (IndexError, KeyError, UnicodeDecodeError) as error:
             raise StoreError(
-                f"{path}: what it has at byte {record.at:,} is unknown here ({error!r}); "
+                f"{path}: the record at byte {record.at:,} is unknown here ({error!r}); "
                 "install the version of rocksdict that this version of taskqueue was tried with, 0.3.29"
             ) from None
     return manifest
 
 
 def without_tables(content: bytes, manifest: Manifest, lost: list[Place]) -> bytes:
-    """The MANIFEST's content with edits appended that delete these tables."""
+    """Append edits to the MANIFEST's content that delete these tables."""
     for family, number in lost:
         edit = _varint(_FAMILY) + _varint(family)
         edit += _varint(_DELETED_TABLE) + _varint(manifest.tables[family, number].level) + _varint(number)
@@ -103,7 +103,7 @@ def without_tables(content: bytes, manifest: Manifest, lost: list[Place]) -> byt
 
 
 def with_families(content: bytes, families: Mapping[int, str]) -> bytes:
-    """The MANIFEST's content with edits appended that add these families, without tables."""
+    """Append edits to the MANIFEST's content that add these families, without tables."""
     for number, name in sorted(families.items()):
         edit = _varint(_FAMILY) + _varint(number) + _varint(_FAMILY_ADDED) + _varint(len(name.encode())) + name.encode()
         edit += _varint(_COMPARATOR) + _varint(len(_BY_BYTES)) + _BY_BYTES + _varint(_LOG_NUMBER) + _varint(0)
@@ -115,7 +115,7 @@ def with_families(content: bytes, families: Mapping[int, str]) -> bytes:
 
 
 class _Edit:
-    """A parser of one record."""
+    """Parser of one record."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -1,8 +1,7 @@
 """The synced mark: a small file beside tables and logs that says up to which change the store was known to be synced.
 
-After each sync it gets the number of the last change that the sync certainly covered. It is written without fsync: what
-it says was true before it was written, so after a power cut it may lag, but is never ahead. RocksDB does not know the
-file and leaves it alone.
+After each sync it gets the number of the last change that the sync certainly covered. It is written without fsync: the
+change was synced before, so after a power cut the mark may lag, but is never ahead. RocksDB ignores the file.
 
 Purpose: RocksDB takes a log that ends too early, or is missing, for one that was never longer. A store that has fewer
 changes than its mark says is damaged. A store without a mark, or with another store's mark, was never opened here (it
@@ -23,7 +22,7 @@ from taskqueue.store.files.folder import LOG, Folder
 NAME: Final = "taskqueue-synced"
 """File name of the mark."""
 IDENTITY: Final = "IDENTITY"
-"""RocksDB's file with the unique id of a store; it creates one for a store without it."""
+"""File of RocksDB with the unique id of a store; RocksDB creates it if it is absent."""
 
 _LAYOUT: Final = struct.Struct("<8sQQQQQd36s36s")
 _CHECKSUM: Final = struct.Struct("<I")
@@ -31,16 +30,16 @@ _MAGIC: Final = b"tqsync 2"
 
 
 class SyncedMark(NamedTuple):
-    """The content of the file.
+    """Content of the mark.
 
     Attributes:
         seq: number of the last change that was certainly synced.
         opened_seq: number of the last change when the store was opened; all changes up to it were in tables then.
-        first_log: number of the log that was begun then.
-        manifest: file name of the MANIFEST that was begun then.
-        manifest_bytes: its length when all families had been created; it only grows.
+        first_log: number of the log that was begun at the opening.
+        manifest: file name of the MANIFEST that was begun at the opening.
+        manifest_bytes: length of the MANIFEST when all families had been created; it only grows.
         at: unix seconds when the mark was written.
-        boot_id: the boot of the machine in which it was written; empty if unknown.
+        boot_id: boot of the machine in which the mark was written; empty if unknown.
     """
 
     seq: int
@@ -53,10 +52,10 @@ class SyncedMark(NamedTuple):
 
 
 def read_mark(folder: Folder) -> SyncedMark | None:
-    """The mark of a store; None: there is none, it is torn, or it is another store's.
+    """Read the mark of a store; None if it is absent, torn, or another store's.
 
     Raises:
-        StoreError: the mark or IDENTITY is no regular file.
+        StoreError: the mark or IDENTITY is not a regular file.
     """
     try:
         with folder.open(NAME) as file, folder.open(IDENTITY) as identity:
@@ -82,7 +81,7 @@ def read_mark(folder: Folder) -> SyncedMark | None:
 
 
 def mark_of_opening(path: str, seq: int, boot_id: str) -> SyncedMark:
-    """The mark of a store that has just been opened for writing, whose last change has number ``seq``.
+    """Make the mark of a store that has just been opened for writing, whose last change has number ``seq``.
 
     Raises:
         StoreError: its files are not as RocksDB makes them.
@@ -101,8 +100,8 @@ class SyncedMarkWriter:
         """Replace the mark.
 
         Raises:
-            StoreError: the mark or IDENTITY is no regular file.
-            OSError: it could not be written.
+            StoreError: the mark or IDENTITY is not a regular file.
+            OSError: the mark could not be written.
         """
         with closing(Folder(path)) as folder:
             with folder.open(IDENTITY) as file:
@@ -118,7 +117,7 @@ class SyncedMarkWriter:
     def advance(self, seq: int) -> None:
         """Record that every change up to ``seq`` is synced. Costs 3 µs of CPU.
 
-        Errors of the disk are ignored: the older mark is still true.
+        Disk errors are ignored, because the older mark stays true.
         """
         with suppress(OSError):
             self._put(self._mark._replace(seq=seq, at=time.time()))

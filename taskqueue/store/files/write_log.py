@@ -1,8 +1,8 @@
-"""Reads write-ahead logs: runs of consecutive changes, unreadable places, and where the sequence breaks.
+"""Read write-ahead logs: runs of consecutive changes, unreadable places, and breaks in the sequence.
 
 Each record of a log is a batch, which begins with the number of its first change and its number of changes; the next
-batch continues from there, in this log or in the next one. So logs show what is missing, which RocksDB does not check:
-it replays a log whose predecessor is gone.
+batch continues from there, in this log or in the next one. So logs show missing changes, which RocksDB does not
+check: it replays a log whose predecessor is gone.
 
     log 12  1 … 500                          log 12  1 … 300 ✗ 341 … 500        log 12  1 … 300 ✗
     log 14          501 … 900                log 14                501 … 900    log 14          301 … 700
@@ -26,14 +26,14 @@ from msgspec import Struct, field
 from taskqueue.store.files.log_records import Unreadable, records_of
 
 BATCH: Final = struct.Struct("<QI")
-"""The header of a batch: number of its first change, number of changes."""
+"""Header of a batch: number of its first change, number of changes."""
 
 
 class Run(NamedTuple):
     """Consecutive batches without a gap.
 
     Attributes:
-        at, end: offsets of their start and end in the log.
+        at, end: offsets of its start and end in the log.
         first, last: numbers of the first and last change; an empty batch has its ``last`` before its ``first``.
     """
 
@@ -44,12 +44,12 @@ class Run(NamedTuple):
 
 
 class WriteLog(NamedTuple):
-    """The content of a log.
+    """Content of a log.
 
     Attributes:
-        name: of its file.
-        number: of its file; grows from log to log.
-        parts: in their order in the file.
+        name: name of its file.
+        number: number of its file; grows from log to log.
+        parts: runs and unreadable places in the order of the file.
         size: bytes of the file.
     """
 
@@ -60,19 +60,19 @@ class WriteLog(NamedTuple):
 
     @property
     def has_changes(self) -> bool:
-        """Whether there is a batch that is not empty."""
+        """Whether the log has a batch that is not empty."""
         return any(isinstance(part, Run) and part.first <= part.last for part in self.parts)
 
     @property
     def torn_at(self) -> int | None:
-        """Where its last whole batch ends, if something unreadable follows; None: it ends whole."""
+        """Offset behind the last whole batch, if something unreadable follows; None if the log ends whole."""
         if not self.parts or isinstance(self.parts[-1], Run):
             return None
         return max((part.end for part in self.parts if isinstance(part, Run)), default=0)
 
 
 def read_log(name: str, file: BinaryIO) -> WriteLog:
-    """Read a log as far as it goes; takes about 2 µs a batch."""
+    """Read a log up to its end; takes about 2 µs a batch."""
     parts: list[Run | Unreadable] = []
     at = end = first = following = -1
     size = 0
@@ -98,12 +98,12 @@ def read_log(name: str, file: BinaryIO) -> WriteLog:
 
 
 class Flaw(NamedTuple):
-    """A place in a file that is not as it should be.
+    """Damaged place in a file.
 
     Attributes:
-        name: of the file.
+        name: name of the file.
         at: offset in bytes.
-        reason: for people.
+        reason: text for the operator.
     """
 
     name: str
@@ -115,14 +115,14 @@ class Flaw(NamedTuple):
 
 
 class Chain(Struct):
-    """The sequence of changes in consecutive logs.
+    """Sequence of changes in consecutive logs.
 
     Attributes:
-        first: number of the first change; None: the logs have none.
-        last: number of the last change that follows the first without a gap; 0: the logs have none.
-        known: number of the last readable change, gap or not.
-        stop: the log and the offset behind ``last``.
-        flaws: from there on, including a torn tail.
+        first: number of the first change; None if the logs have none.
+        last: number of the last change that follows the first without a gap; 0 if the logs have none.
+        known: number of the last readable change, even behind a gap.
+        stop: log and offset behind ``last``.
+        flaws: flaws from ``stop`` on, including a torn tail.
     """
 
     first: int | None = None

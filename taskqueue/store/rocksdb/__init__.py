@@ -1,4 +1,4 @@
-"""A store in RocksDB: for writing by one process, for looking by others.
+"""A store in RocksDB: written by one process, readable by others.
 
-Here may live what opens databases, reads and writes in them, and says what the engine's errors mean.
+Here may live code that opens databases, reads and writes them, and interprets the engine's errors.
 """

@@ -1,8 +1,8 @@
-"""Makes errors and scans of RocksDB, through ``rocksdict``, reliable.
+"""Make errors and scans of RocksDB, through ``rocksdict``, reliable.
 
 1. rocksdict reports failures by bare Exceptions with a line of text, and some by OSErrors. ``translated_errors`` is the
-   one place where these become StoreErrors; nothing of the engine is called outside of it.
-2. A scan that fails looks like one that reached its end. ``scan`` asks which it was.
+   one place where these become StoreErrors; the engine is never called outside of it.
+2. A failed scan looks like a scan that reached its end. ``scan`` checks which it was.
 3. A failure keeps nothing open: an iterator in the frames of an error would keep the lock of the store.
 """
 
@@ -22,12 +22,16 @@ from taskqueue.errors import DiskError, StoreError
 Entry = tuple[bytes, bytes]
 
 PASSING: Final = (ENOSPC, EDQUOT, EIO)
-"""Errors of the disk that may pass."""
+"""Disk errors that may pass."""
 
 
 @contextmanager
 def translated_errors(path: str, verb: str) -> Iterator[None]:
-    """Translate errors of the engine; ``verb`` says what was done with the store at ``path``, for the message.
+    """Translate errors of the engine.
+
+    Args:
+        path: folder of the store.
+        verb: action on the store, for the message.
 
     Raises:
         DiskError: the disk refused, which may pass.
@@ -44,15 +48,15 @@ def translated_errors(path: str, verb: str) -> Iterator[None]:
 
 
 def scan(family: Rdict, start: bytes, end: bytes, limit: int, *, backwards: bool = False) -> list[Entry]:
-    """At most ``limit`` entries with start <= key < end, ascending or backwards; call it within ``translated_errors``.
+    """Return at most ``limit`` entries with start <= key < end, ascending or backwards.
 
-    A list of ten thousand takes 1.9 ms; a cursor, which can tell why it ended, takes 2.8. So only a scan that ends
-    before the limit is verified by a cursor, which takes 2 µs.
+    Call it within ``translated_errors``. A list of ten thousand takes 1.9 ms; a cursor, which can tell why it ended,
+    takes 2.8. So only a scan that ends before the limit is verified by a cursor, which takes 2 µs.
 
     Raises:
         Exception: the engine's, or EOFError if the scan ended early.
     """
-    # The lower bound is looked at here: set_iterate_lower_bound of rocksdict sets the upper one.
+    # The lower bound is checked here, because rocksdict's set_iterate_lower_bound sets the upper one.
     bounds = ReadOptions()
     bounds.set_iterate_upper_bound(end)
     items: Iterator[Entry] = iter(())
@@ -78,7 +82,7 @@ def scan(family: Rdict, start: bytes, end: bytes, limit: int, *, backwards: bool
 
 
 def levels(family: Rdict) -> dict[int, list[int]]:
-    """By level of the LSM tree, the bytes of each table, of all families of the database that this one is of."""
+    """Return the bytes of each table by level of the LSM tree, for all families of this one's database."""
     found: dict[int, list[int]] = {}
     for file in family.live_files():
         found.setdefault(file["level"], []).append(file["size"])
@@ -86,7 +90,7 @@ def levels(family: Rdict) -> dict[int, list[int]]:
 
 
 def _go_behind(cursor: RdictIter, entries: Sequence[Entry], start: bytes, *, backwards: bool) -> None:
-    """Move the cursor to where the next entry would be."""
+    """Move the cursor to the place of the next entry."""
     if not backwards:
         cursor.seek(entries[-1][0] + b"\0" if entries else start)
     elif entries:
@@ -99,16 +103,16 @@ def _go_behind(cursor: RdictIter, entries: Sequence[Entry], start: bytes, *, bac
 def _store_error(path: str, verb: str, error: Exception) -> StoreError:
     said = str(error)
     if "/LOCK:" in said and not _reason(error):
-        return StoreError(f"{path}: another scheduler holds this store; stop it, or choose another store.path")
+        return StoreError(f"{path}: another daemon holds the lock of this store; stop it, or choose another store.path")
     if isinstance(error, OSError) and error.strerror:
-        said = "it is there, but is no folder" if isinstance(error, FileExistsError) else error.strerror
+        said = "it exists, but is not a folder" if isinstance(error, FileExistsError) else error.strerror
     message = f"{path}: could not {verb} the store: {said}"
     reason = _reason(error)
     return DiskError(message, reason) if reason else StoreError(message)
 
 
 def _reason(error: Exception) -> str:
-    """The disk's error if it may pass, else empty; RocksDB and some OSErrors have it only in their text."""
+    """Return the disk's error if it may pass, else empty; RocksDB and some OSErrors have it only in their text."""
     if isinstance(error, OSError) and error.errno is not None:
         return os.strerror(error.errno) if error.errno in PASSING else ""
     return next((words for words in map(os.strerror, PASSING) if words in str(error)), "")

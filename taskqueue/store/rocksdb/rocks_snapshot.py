@@ -1,10 +1,9 @@
 """A read-only view of a store at one moment, whether or not a daemon is running.
 
 It opens a ``FileSnapshot``: it takes no lock, changes nothing, and never sees later writes. An older format is refused,
-because migrating it would be a change. A family that the store does not have yet, because an older version wrote it, is
-empty.
+because migrating it would be a change. A family that the store lacks, because an older version wrote it, is empty.
 
-Memory: a small cache, and what the logs have that is not in tables yet (``tuning.LOG_BYTES`` at most).
+Memory: a small cache, and the changes in logs that are not in tables yet (``tuning.LOG_BYTES`` at most).
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ TEMPORARY: Final = "taskqueue-look-"
 
 
 class TableStats(Struct, frozen=True):
-    """RocksDB's statistics of the tables of a family; bytes before compression.
+    """RocksDB's statistics of a family's tables; bytes are before compression.
 
     Attributes:
-        entries: in the tables, overwritten values and ``deletions`` included.
-        index_bytes, filter_bytes: of the structures that find them.
+        entries: number in the tables, overwritten values and ``deletions`` included.
+        index_bytes, filter_bytes: bytes of the structures that find entries.
     """
 
     entries: int
@@ -54,12 +53,12 @@ _PARTS: Final = (
 
 
 class ReadOnlyStore:
-    """A read-only view of a store. Close it.
+    """Read-only view of a store. Close it.
 
     Attributes:
         path: folder of the store.
-        snapshot: of its files.
-        epoch: the newest that was begun in it.
+        snapshot: snapshot of the store's files.
+        epoch: newest epoch that was begun in the store.
     """
 
     def __init__(self, path: str) -> None:
@@ -83,37 +82,37 @@ class ReadOnlyStore:
             raise
 
     def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        """See ``Store.get``."""
+        """Return the values of keys; see ``Store.get``."""
         if not keys or family not in self._families:
             return [None] * len(keys)
         with engine.translated_errors(self.path, "read"):
             return cast(list[bytes | None], self._families[family].get(list(keys)))
 
     def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
-        """See ``Store.scan``."""
+        """Return entries in a range of keys; see ``Store.scan``."""
         if family not in self._families:
             return []
         with engine.translated_errors(self.path, "read"):
             return engine.scan(self._families[family], start, end, limit)
 
     def keys(self, family: Family) -> int:
-        """Estimated number of keys in a family."""
+        """Estimate the number of keys in a family."""
         return self._number(family, "estimate-num-keys")
 
     def table_bytes(self, family: Family) -> int:
-        """Bytes of a family's tables on disk."""
+        """Return the bytes of a family's tables on disk."""
         return self._number(family, "live-sst-files-size")
 
     def log_bytes(self, family: Family) -> int:
-        """About how many bytes of a family are in the write-ahead log and memtables, but not in tables yet."""
+        """Estimate the bytes of a family that are in the write-ahead log and memtables, but not in tables yet."""
         return self._number(family, "cur-size-all-mem-tables")
 
     def disk_bytes(self, family: Family) -> int:
-        """About how many bytes of the disk a family takes."""
+        """Estimate the bytes of disk that a family takes."""
         return self.table_bytes(family) + self.log_bytes(family)
 
     def tables(self, family: Family) -> TableStats:
-        """Statistics of a family's tables."""
+        """Read the statistics of a family's tables."""
         found = self._families.get(family)
         with engine.translated_errors(self.path, "read"):
             said = "" if found is None else found.property_value("rocksdb.aggregated-table-properties") or ""
@@ -121,7 +120,7 @@ class ReadOnlyStore:
         return TableStats(*(int(parts.get(name, 0)) for name in _PARTS))
 
     def levels(self) -> dict[int, list[int]]:
-        """By level of the LSM tree, the bytes of each table."""
+        """Return the bytes of each table, by level of the LSM tree."""
         with engine.translated_errors(self.path, "read"):
             return engine.levels(self._families[META])
 

@@ -1,12 +1,12 @@
 """A Store in RocksDB, embedded: one directory, one column family a Family, one process at a time.
 
 Writes go to the write-ahead log without fsync: the operating system has them, so they survive the process. ``sync``
-syncs the log by ``flush_wal``, which releases the GIL, while a synced ``write`` would hold it.
+syncs the log by ``flush_wal``, which releases the GIL; a synced ``write`` would keep it.
 
-A failed write leaves RocksDB read-only until it is opened again: after a StoreError close this store and open
+A failed write leaves RocksDB read-only until it is opened again, so after a StoreError close this store and open
 another.
 
-How it is tuned: ``tuning``.
+``tuning`` has its options.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from taskqueue.store.rocksdb import engine, tuning
 CACHE_BYTES: Final = 128 << 20
 
 DEFAULT: Final = "default"
-"""The family that RocksDB creates by itself; it stays empty."""
+"""Family that RocksDB creates by itself; it stays empty."""
 
 
 class RocksStore:
-    """A Store in a directory; ``contract`` has what its methods promise.
+    """Store in a directory; ``contract`` has the promises of its methods.
 
     Attributes:
-        damage: found in its logs when it was opened, and cut out of them; None if there was none.
+        damage: damage that was found in its logs at the opening and cut out of them; None if there was none.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class RocksStore:
         Args:
             cache_bytes: memory for blocks, indexes and filters.
             boot_id: identifies the current boot of the machine; empty if unknown.
-            has_failed: it is opened again because a write of this process has failed.
-            accept_damage: go on without what a damaged log has lost.
+            has_failed: the store is opened again because a write of this process has failed.
+            accept_damage: go on without the changes that a damaged log has lost.
 
         Raises:
             StoreError: it can't be opened; for instance, another process has it.
@@ -153,7 +153,7 @@ class RocksStore:
                 family.compact_range(None, None)
 
     def close(self) -> None:
-        # RocksDB gives its lock back only when the last reference to any of its families is gone.
+        # RocksDB releases its lock only when the last reference to any of its families is gone.
         self._handles.clear()
         self._families.clear()
         if self._marker is not None:
@@ -166,12 +166,12 @@ class RocksStore:
             self._db.write(self._native(batch))
 
     def _native(self, batch: Batch) -> WriteBatch:
-        """RocksDB applies a batch in the order in which it was filled: drops, deletes, puts."""
+        """Convert a batch for RocksDB, which applies it in the order of filling: drops, deletes, puts."""
         native = WriteBatch(raw_mode=True)
         for family, start, end in batch.drops:
             native.delete_range(start, end, self._handles[family])
-        # By ``del`` and ``=`` it takes a seventh less than by ``delete`` and ``put`` with the family each time.
-        # Most families have nothing in most turns: to name them all the same took 8 µs of a turn.
+        # ``del`` and ``=`` take a seventh less than ``delete`` and ``put`` with the family each time. Most families
+        # have nothing in most turns; naming them all took 8 µs of a turn.
         for family, keys in batch.deletes.items():
             if keys:
                 native.set_default_column_family(self._handles[family])
@@ -190,7 +190,7 @@ class RocksStore:
     # -------------------------------------------------------------------------------------------- opening
 
     def _open(self, boot_id: str, *, has_failed: bool, accept_damage: bool) -> Rdict:
-        """Open the existing families only, so that a store that is refused stays as it is."""
+        """Open only the existing families, so that a store that is refused does not change."""
         with engine.translated_errors(self._path, "open"):
             makedirs(self._path, exist_ok=True)
             with closing(Folder(self._path)) as folder:
@@ -209,7 +209,7 @@ class RocksStore:
                 self._handles[family] = self._db.get_column_family_handle(family)
 
     def _mark(self, boot_id: str) -> None:
-        """Write the mark of the opening: everything that was there before is in tables by now, which are synced."""
+        """Write the mark of the opening: by now, all earlier changes are in tables, which are synced."""
         with engine.translated_errors(self._path, "open"):
             self._marker = SyncedMarkWriter(self._path, mark_of_opening(self._path, self._opened_seq, boot_id))
 
@@ -225,10 +225,10 @@ class RocksStore:
         """Complete a first start that was interrupted before anything was stored.
 
         Raises:
-            StoreError: it is another program's database, or a store that has lost a family.
+            StoreError: the database is another program's, or a store that has lost a family.
         """
         if exists(join(self._path, synced_mark.NAME)):
             raise StoreError(f"{self._path}: the store has lost its family {META}; restore it from a backup")
         if self._families.keys() - {*FAMILIES, DEFAULT} or self.scan(DEFAULT, b"", LAST_KEY, 1):
-            raise StoreError(f"{self._path}: another program's database lies there; choose another store.path")
+            raise StoreError(f"{self._path}: this is another program's database; choose another store.path")
         self._add_families()

@@ -1,13 +1,13 @@
-"""RocksDB's options. What was measured, and what else was tried: docs/why/decisions/0003-rocksdb-options.md.
+"""RocksDB's options. docs/why/decisions/0003-rocksdb-options.md has the measurements and the rejected alternatives.
 
 * Ids are looked up at random: small blocks, not compressed, and bloom filters also over memtables, so that a never-seen
-  id costs no disk. Their indexes and filters, 2.3 bytes an id, are what must stay in the cache. A block that is not
-  there comes from the operating system's cache, if that has it, at nearly the same cost.
+  id costs no disk access. Their indexes and filters, 2.3 bytes an id, must stay in the cache. Other blocks come from
+  the operating system's cache, if it has them, at nearly the same cost.
 * All other families are read in key order: larger blocks.
-* Most of what is written is soon overwritten or deleted (a task is ready, leased and done within moments), so
-  memtables are merged before they are flushed: what has come and gone never reaches a table.
-* Memory is bounded: one block cache, with indexes and filters in it, and one budget for memtables. Tables hold
-  nothing outside of these. The log is bounded, too: a start after kill -9 reads all of it.
+* Most writes are soon overwritten or deleted (a task is ready, leased and done within moments), so memtables are merged
+  before they are flushed: short-lived entries never reach a table.
+* Memory is bounded: one block cache, with indexes and filters in it, and one budget for memtables. Tables use no memory
+  outside of these. The log is bounded, too, because a start after kill -9 reads all of it.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ from taskqueue.store.contract import Family
 from taskqueue.store.records.layout import IDS
 
 MEMTABLES_BYTES: Final = 96 << 20
-"""Budget of all families; beyond it the family with the oldest memtable is flushed."""
+"""Memory of the memtables of all families; beyond it the family with the oldest memtable is flushed."""
 
 MEMTABLE_BYTES: Final = 4 << 20
 MEMTABLES_MERGED: Final = 8
 MEMTABLES_MOST: Final = 12
-"""Memtables per family. Inserting into a small memtable costs less than into a large one (writing a lifecycle took 7.3
-µs with 4 MiB, 8.1 with 8, 10.2 with 32), and merged ones are flushed like a large one: with a million known tasks
-RocksDB's threads took 4.0 µs of CPU for a lifecycle, and 1,419 bytes were written; with 8 MiB each flushed alone, 5.9
-µs and 1,672 bytes.
+"""Memtables per family, at most.
+
+Inserting into a small memtable costs less than into a large one (writing a lifecycle took 7.3 µs with 4 MiB, 8.1 with
+8, 10.2 with 32), and merged ones are flushed like a large one: with a million known tasks RocksDB's threads took 4.0 µs
+of CPU for a lifecycle, and 1,419 bytes were written; with 8 MiB each flushed alone, 5.9 µs and 1,672 bytes.
 """
 
 LOG_BYTES: Final = 128 << 20
-"""Size of the log beyond which memtables are flushed so that it can be deleted. Replaying it after kill -9 took 1.0 s
-of CPU, on a slow core; 64 MiB 0.5 s, 256 MiB 1.2 s.
+"""Size of the write-ahead log beyond which memtables are flushed so that it can be deleted.
+
+Replaying it after kill -9 took 1.0 s of CPU, on a slow core; 64 MiB 0.5 s, 256 MiB 1.2 s.
 """
 
 OPEN_FILES: Final = 1000
@@ -41,25 +43,31 @@ BLOCK_BYTES: Final = 16 << 10
 IDS_BLOCK_BYTES: Final = 4 << 10
 BLOOM_BITS: Final = 10
 IDS_TABLE_BYTES: Final = 16 << 20
-"""A table's filter is one block and has to fit into one of the 64 shards of the cache. In tables of 64 MiB it has
-1.5 MB: with a cache of 64 MiB it was read anew for each batch, and a known id of ten million cost 24 µs. In these it
-costs 7 to 9 µs, with a cache of 64 MiB as with one of 256."""
+"""Size of a table of ids.
+
+A table's filter is one block and has to fit into one of the 64 shards of the cache. In tables of 64 MiB it has 1.5 MB:
+with a cache of 64 MiB it was read anew for each batch, and a known id of ten million cost 24 µs. In these it costs 7 to
+9 µs, with a cache of 64 MiB as with one of 256.
+"""
 
 MEMTABLE_BLOOM_RATIO: Final = 0.05
 COMPRESSION: Final = DBCompressionType.lz4()
 IDS_COMPRESSION: Final = DBCompressionType.none()
-"""A known id of ten million costs 4.1 µs of CPU, in blocks that must be unpacked 4.7; it takes 87 bytes for 53."""
+"""Compression of ids: none.
+
+A known id of ten million costs 4.1 µs of CPU and 87 bytes; in compressed blocks 4.7 µs and 53 bytes.
+"""
 
 
 def database() -> Options:
-    """Options of the database: bounded threads, files and memory; the log is replayed up to the first torn record."""
+    """Make database options: bounded threads, files and memory; the log is replayed up to the first torn record."""
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)
     options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
     options.set_max_total_wal_size(LOG_BYTES)
     options.set_db_write_buffer_size(MEMTABLES_BYTES)
-    # One thread writes: a memtable that many could fill at once costs it a quarter more (benchmarks/store.py).
+    # Only one thread writes. A memtable for concurrent writers costs it a quarter more (benchmarks/store.py).
     options.set_allow_concurrent_memtable_write(False)
     options.set_enable_write_thread_adaptive_yield(False)
     options.set_max_background_jobs(2)
@@ -87,7 +95,7 @@ def _family(table: BlockBasedOptions, cache: Cache, compression: DBCompressionTy
 
 
 def for_family(family: Family, cache: Cache) -> Options:
-    """Options of a family: that of ids has random look-ups, most of them of absent keys."""
+    """Make a family's options; ids have random look-ups, most of them of absent keys."""
     return _for_random_keys(cache) if family == IDS else _for_ordered_keys(cache)
 
 

@@ -58,7 +58,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a MANIFEST that was cut": (lambda path: os.truncate(manifest(path), 300), ""),
     "a MANIFEST that is missing": (
         lambda path: manifest(path).unlink(),
-        "is missing, though there are files of a store",
+        "is missing, although other files of a store exist",
     ),
     "no CURRENT": (lambda path: (path / "CURRENT").unlink(), "CURRENT is missing, though"),
     "a log that is missing": (lambda path: next(path.glob("*.log")).unlink(), ".log, at byte 0: it is missing"),

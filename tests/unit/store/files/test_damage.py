@@ -64,14 +64,14 @@ def test_what_a_crash_leaves_is_no_damage(logs: list[WriteLog], explained: bool)
 @pytest.mark.parametrize(
     ("logs", "lost", "said"),
     [
-        ([log(4, (1, 60))], 40, "000004.log, at byte 1,000: it ends with change 60, and 100 was safe"),
+        ([log(4, (1, 60))], 40, "000004.log, at byte 1,000: it ends with change 60, but 100 was synced"),
         ([log(4, (1, 60), FLAW)], 40, "000004.log, at byte 50: a record whose checksum does not match"),
         ([log(4, (1, 60), FLAW, (71, 120))], 60, "000004.log, at byte 50: a record whose checksum does not match"),
         ([log(4, (1, 60)), log(8, (71, 100))], 40, "000008.log, at byte 71: changes 61 to 70 are missing before it"),
         ([log(6, (61, 100))], 100, "000004.log, at byte 0: it is missing"),
         ([], 100, "000004.log, at byte 0: it is missing"),
-        ([log(4)], 100, "000004.log, at byte 0: it has lost what was in it"),
-        ([log(4), log(6)], 100, "000004.log, at byte 0: it has lost what was in it"),
+        ([log(4)], 100, "000004.log, at byte 0: it has lost its content"),
+        ([log(4), log(6)], 100, "000004.log, at byte 0: it has lost its content"),
         ([log(4, FLAW, (61, 100))], 100, "000004.log, at byte 50: a record whose checksum does not match"),
     ],
 )
