@@ -630,7 +630,7 @@ def test_a_second_process_on_a_directory_is_told_which_one_and_why(tmp_path: Pat
 
     second = subprocess.run([sys.executable, "-c", SECOND, str(tmp_path)], capture_output=True, text=True, check=True)
 
-    assert second.stdout == (f"{tmp_path}: another daemon holds the lock of this store; stop it, or choose another store.path\n")
+    assert second.stdout == (f"{tmp_path}: another daemon has this store open; stop it, or choose another store.path\n")
     store.close()
 
 

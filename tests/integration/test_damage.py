@@ -225,7 +225,7 @@ def test_what_runs_can_not_be_repaired(
 
     assert run("repair", it.store_path, tmp_path / "new") == 1
 
-    assert "a daemon holds the lock of this store; stop it first" in capsys.readouterr().err
+    assert "a daemon has this store open; stop it first" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
     it.stop()
     assert run("repair", it.store_path, tmp_path / "new") == 0

@@ -305,4 +305,4 @@ def test_a_start_ends_at_once_where_another_daemon_has_the_store(daemon: DaemonF
     other = run_forked([*COMMAND, "daemon", "start", "-c", config])
 
     assert other.returncode == 1
-    assert f"{it.store_path}: another daemon holds the lock of this store" in other.stderr
+    assert f"{it.store_path}: another daemon has this store open" in other.stderr

@@ -164,7 +164,7 @@ def test_what_needs_the_store_alone_says_that_a_daemon_has_it(
 
     assert status == 1
     assert f"{it.store_path}: " in said
-    assert "daemon holds the lock of this store" in said
+    assert "daemon has this store open" in said
     assert counts(peer(it))["ready"] == 1
     assert sorted(os.listdir(it.store_path.parent)) == ["data", "stderr", "taskqueue.toml"]
 

@@ -27,7 +27,7 @@ from taskqueue.store.files.synced_mark import SyncedMark, read_mark
 from taskqueue.store.files.write_log import Chain, Flaw, WriteLog, follow_chain, read_log
 from taskqueue.store.records.format import META
 
-NO_STORE: Final = "it names no family of a store: it is damaged, or another program's database lies there"
+NO_STORE: Final = "it has no family of a store: it is damaged, or another program's database"
 SHOWN_FLAWS: Final = 10
 TABLE_END: Final = ".sst"
 

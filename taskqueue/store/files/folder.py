@@ -238,5 +238,5 @@ def exclusive_lock(path: str) -> Iterator[None]:
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise StoreError(f"{path}: a daemon holds the lock of this store; stop it first") from None
+            raise StoreError(f"{path}: a daemon has this store open; stop it first") from None
         yield

@@ -103,7 +103,7 @@ def _go_behind(cursor: RdictIter, entries: Sequence[Entry], start: bytes, *, bac
 def _store_error(path: str, verb: str, error: Exception) -> StoreError:
     said = str(error)
     if "/LOCK:" in said and not _reason(error):
-        return StoreError(f"{path}: another daemon holds the lock of this store; stop it, or choose another store.path")
+        return StoreError(f"{path}: another daemon has this store open; stop it, or choose another store.path")
     if isinstance(error, OSError) and error.strerror:
         said = "it exists, but is not a folder" if isinstance(error, FileExistsError) else error.strerror
     message = f"{path}: could not {verb} the store: {said}"

@@ -49,7 +49,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a table that is missing": (lambda path: table(path).unlink(), "it is missing, a table of "),
     "a table that was cut": (
         lambda path: os.truncate(table(path), 50_000),
-        ".sst, at byte 50,000: it ends, but should",
+        ".sst, at byte 50,000: it ends here, but should",
     ),
     "a flipped byte in the MANIFEST": (
         lambda path: flip(manifest(path), 100),
