@@ -336,7 +336,7 @@ def test_a_write_under_an_older_epoch_is_fenced_and_writes_nothing(store: Store)
     older = store.begin()
     newer = store.begin()
 
-    with pytest.raises(Fenced, match=f"epoch {older} is over, {newer} has begun"):
+    with pytest.raises(Fenced, match=f"epoch {older} has ended, {newer} has begun"):
         put(store, older, "ids", b"a")
 
     assert keys_of(store, "ids") == []

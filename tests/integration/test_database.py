@@ -271,7 +271,7 @@ def test_an_epoch_that_was_begun_without_being_told_is_known_as_its_own_and_anot
     other = PostgresStore(target)
     other.begin()
     for _ in range(2):
-        with pytest.raises(Fenced, match="another scheduler"):
+        with pytest.raises(Fenced, match="another daemon"):
             PostgresStore(target, progress=progress)
     other.close()
 
@@ -293,7 +293,7 @@ def test_an_epoch_that_another_scheduler_has_begun_anew_after_a_failover_is_not_
     other = PostgresStore(target)
     assert other.begin() == epoch
     other.write(epoch, Batch())
-    with pytest.raises(Fenced, match="another scheduler"):
+    with pytest.raises(Fenced, match="another daemon"):
         PostgresStore(target, progress=progress)
     other.write(epoch, Batch())
     other.close()
@@ -351,7 +351,7 @@ def test_nothing_is_acknowledged_that_was_not_sent_to_the_standby_because_somebo
     assert "canceling wait for synchronous replication" in it.wait_for_log("store-failed")
     reason = pusher.push_until_unavailable()
     # Reading the store again waits for the standby, too.
-    assert "the standby was not waited for" in reason or "the database does not answer" in reason
+    assert "the standby has not confirmed" in reason or "the database does not answer" in reason
     assert len(pusher.acknowledged) == known
 
 

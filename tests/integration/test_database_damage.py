@@ -154,8 +154,8 @@ def make_older(sql: psycopg.Connection[tuple[Any, ...]]) -> None:
     [
         ("update schedulers set epoch = epoch + 1", "schedulers: its checksum does not match"),
         ("update schedulers set owner = set_byte(owner, 3, get_byte(owner, 3) # 1)", "schedulers: its checksum"),
-        ("delete from schedulers", "schedulers: there are 0 rows of it, not 1"),
-        ("insert into schedulers values (1, 77, 0)", "schedulers: there are 2 rows of it, not 1"),
+        ("delete from schedulers", "schedulers: it has 0 rows, not 1"),
+        ("insert into schedulers values (1, 77, 0)", "schedulers: it has 2 rows, not 1"),
         ("delete from barriers", "barriers: its row is missing"),
         (f"update kv_meta set value = {FLIPPED} where key = 'epoch'", "family meta"),
         (f"update kv_meta set value = {FLIPPED} where key = 'format'", "family meta"),

@@ -82,9 +82,9 @@ def test_a_probe_says_what_each_host_said_and_whether_it_may_pass(url: str, is_p
     ("state", "reason"),
     [
         ("57P01", "the database is shutting down or starting"),
-        ("57014", "the database has cancelled what it was asked"),
-        ("25006", "the database only reads at the moment"),
-        ("25P03", "the database has ended a transaction that did nothing for too long"),
+        ("57014", "the database has cancelled a statement"),
+        ("25006", "the database is read-only at the moment"),
+        ("25P03", "the database has ended a transaction that was idle for too long"),
     ],
 )
 def test_clients_are_told_why_the_database_can_not_be_used_at_the_moment(state: str, reason: str) -> None:

@@ -112,11 +112,11 @@ def test_a_daemon_whose_role_may_make_no_tables_runs_in_those_that_were_printed(
     it = daemon(url=own(server), schema="taskqueue")
     one_task_after_another(it, peer)
 
-    server.run("create role looker login")
-    for granted in re.findall(r"(grant [^;]* to looker);", sql):
+    server.run("create role reader login")
+    for granted in re.findall(r"(grant [^;]* to reader);", sql):
         server.run(granted)
     for looking in (["show"], ["show", "--by", "project"], ["check"], ["export"]):
-        assert run(*with_store(looking, server.url.replace("postgres@", "looker@")))[0] == 0
+        assert run(*with_store(looking, server.url.replace("postgres@", "reader@")))[0] == 0
     with psycopg.connect(own(server)) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute("create table taskqueue.mine (id int)")
     assert it.stop() == 0
@@ -168,7 +168,7 @@ def test_a_daemon_makes_its_tables_in_a_schema_of_its_own(
 
 
 def test_init_makes_an_empty_store_once(server: Cluster, run: Run) -> None:
-    assert run("show", server.url)[2].endswith("there is no store; a daemon that is started with it makes one\n")
+    assert run("show", server.url)[2].endswith("there is no store; start a daemon with this address to make one\n")
 
     assert run("init", "--store", server.url) == (0, f"{where(server)}: made an empty store\n", "")
     assert run("init", "--store", server.url)[1].endswith("there is a store already; nothing was changed\n")
@@ -240,7 +240,7 @@ def test_an_import_does_not_take_the_store_from_a_daemon(
     status, _, said = run("import", tmp_path / "lines", "--merge", "-c", it.config_file)
 
     assert status == 1
-    assert said.startswith(f"taskqueue: {where(server)}: a scheduler uses this store")
+    assert said.startswith(f"taskqueue: {where(server)}: a daemon uses this store")
     assert peer(it).push("shop", "b") == ["new"]
     assert it.stop() == 0
     assert run("import", tmp_path / "lines", "--merge", "-c", it.config_file)[0] == 0

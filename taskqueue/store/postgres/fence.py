@@ -1,23 +1,23 @@
-"""The fence: who may write, and whether the database still has what it had confirmed.
+"""The fence: a row that decides who may write, and shows whether the database still has all confirmed turns.
 
-    schedulers    (1, epoch, turn)    each write: (epoch, n) ──► (epoch, n + 1), or it fails
-                                      each start: (any) ──► (epoch + 1, 0), with its owner
+    schedulers        (1, epoch, turn)        each write: (epoch, n) ──► (epoch, n + 1), or it fails
+                                              each start: (any) ──► (epoch + 1, 0), with its owner
 
-| the row has | so |
+| the row has | meaning |
 |---|---|
-| this epoch or a later one, and another owner | another scheduler has taken over |
+| this epoch or a later one, and another owner | another daemon has taken over |
 | this epoch and this turn | all is well |
-| an earlier epoch or turn | the database has gone back: a standby took over that had not received everything |
-| no epoch yet, or it is not there | the store is gone, and its tables, if there are any, are new |
+| an earlier epoch or turn | the database went back: a standby took over that had not received everything |
+| no epoch, or there is no row | the store is gone, and its tables, if there are any, are new |
 
-Writes, barriers and each look into the inbox ask it, so a scheduler that writes nothing notices its successor, too.
+Writes, barriers and looks into the inbox check it, so a daemon that writes nothing notices its successor, too.
 
-The row is found by all its columns: with turn in the key an old snapshot, such as that of a dump, which keeps the row's
-former versions from being removed, does not make each search pass over all of them. So it is with the row of barriers.
+The row is found by all its columns. With turn in the key, a search does not skip all former versions of the row, which
+an old snapshot, such as a dump's, keeps from being removed. The row of barriers works alike.
 
-The fence keeps two writers apart in any case, but it does so by ending the first one. A daemon that is started means to
-take over; a command that brings tasks in does not. So who writes is told by the name of the connection, too, and such a
-command refuses to be the second one.
+The fence always keeps two writers apart, but it does so by stopping the first one. A daemon is started to take over; a
+command that imports tasks is not. So the name of the connection also shows who writes, and such a command refuses to be
+the second writer.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from taskqueue.store.postgres.tables import SCHEDULER, gone
 
 
 class Position(NamedTuple):
-    """How far a scheduler has written: turns are counted anew in each epoch."""
+    """Progress of a daemon's writes; turns are counted from 0 in each epoch."""
 
     epoch: int
     turn: int
 
 
 def fence_sql(schema: str) -> str:
-    """Moves the row from the turn $2 of the epoch $1 to the next one, or divides by zero."""
+    """Make SQL that moves the row from turn $2 of epoch $1 to the next one, or divides by zero."""
     return (
         f"with moved as (update {schema}.schedulers set turn = turn + 1 "
         f"where id = {SCHEDULER} and epoch = $1::int8 and turn = $2::int8 returning 1) select 1 / count(*) from moved"
@@ -51,9 +51,9 @@ def fence_sql(schema: str) -> str:
 
 
 def barrier_sql(schema: str) -> str:
-    """A write for its commit's sake, or a division by zero if the row is not at turn $2 of epoch $1 or later.
+    """Make SQL that writes something to commit, or divides by zero if the row is not at turn $2 of epoch $1 or later.
 
-    Gives the number of the barrier, from which on, as $3, the next one looks for its row.
+    It returns the number of the barrier, which the next barrier passes as $3, the start of its search.
     """
     return (
         f"with moved as (update {schema}.barriers set number = number + 1 "
@@ -64,7 +64,7 @@ def barrier_sql(schema: str) -> str:
 
 
 def look_sql(schema: str) -> str:
-    """Gives a row if the row is at turn $2 of epoch $1, which the owner $3 has begun."""
+    """Make SQL that returns a row if the fence is at turn $2 of epoch $1, which the owner $3 has begun."""
     return (
         f"select 1 from {schema}.schedulers where id = {SCHEDULER} "
         "and epoch = $1::int8 and turn = $2::int8 and coalesce(owner, '') = $3::bytea"
@@ -72,7 +72,7 @@ def look_sql(schema: str) -> str:
 
 
 def beginning(schema: str, epoch: int, owner: bytes) -> Statement:
-    """The statement that moves the row to a new epoch."""
+    """Make the statement that moves the row to a new epoch."""
     sql = (
         f"update {schema}.schedulers set epoch = $1::int8, turn = 0, owner = $2::bytea, crc = $3::int4 "
         f"where id = {SCHEDULER}"
@@ -81,16 +81,16 @@ def beginning(schema: str, epoch: int, owner: bytes) -> Statement:
 
 
 class Progress:
-    """How far this process has written to a database, whatever has become of its connections meanwhile.
+    """Progress of this process's writes to a database, across all its connections.
 
     Attributes:
-        owner: names the process in the row, so that an epoch that it has begun without being told is known as its own.
-        position: the last one that was confirmed; None: none has been.
-        begun_by: the owner of its epoch.
-        synced: the last one that a barrier has covered; None: none has.
-        lost_turns: turns that were confirmed and are not there any more; 0 again when a new epoch allows for it.
-        lost_synced_turns: those of them that a barrier had covered, so that a server's crash can't have taken them.
-        lost_after: the epoch in which they were.
+        owner: name of the process in the row, by which it recognises an epoch that it began without getting an answer.
+        position: last confirmed position; None if there is none.
+        begun_by: owner of its epoch.
+        synced: last position that a barrier has covered; None if there is none.
+        lost_turns: confirmed turns that the database has lost; 0 again when a new epoch allows for them.
+        lost_synced_turns: lost turns that a barrier had covered, so that a server's crash can't have taken them.
+        lost_after: epoch of the lost turns.
     """
 
     def __init__(self) -> None:
@@ -103,11 +103,11 @@ class Progress:
         self.lost_after = 0
 
     def compare(self, session: Session, schema: str, where: str) -> Position:
-        """Compare it with what the database has, which is the position from then on.
+        """Compare the progress with the database's position, which becomes the new one.
 
         Raises:
-            Fenced: another scheduler has begun an epoch since.
-            Damaged: the store is gone; or the row, or that of barriers, is missing or not as it was written.
+            Fenced: another daemon has begun an epoch since.
+            Damaged: the store is gone; or the row of the fence or of barriers is missing or damaged.
             StoreError: they can't be read.
         """
         found, owner = read_position(session, schema)
@@ -115,7 +115,9 @@ class Progress:
         if former is not None and not found.epoch:
             raise gone(where, "its tables are new")
         if former is not None and self._is_anothers(former, found, owner):
-            raise Fenced(f"{where}: epoch {former.epoch} is over, {found.epoch} has begun; another scheduler uses it")
+            raise Fenced(
+                f"{where}: epoch {former.epoch} has ended, {found.epoch} has begun; another daemon uses this store"
+            )
         self.position, self.begun_by = found, owner
         if former is None:
             return found
@@ -128,22 +130,22 @@ class Progress:
         return found
 
     def _is_anothers(self, former: Position, found: Position, owner: bytes) -> bool:
-        """Whether another process has begun the epoch since: a later one, or, after a failover, the same anew."""
+        """Whether another process has begun the epoch since: a later one, or, after a failover, the same again."""
         known = (self.owner, self.begun_by) if found.epoch == former.epoch else (self.owner,)
         return found.epoch >= former.epoch and owner not in known
 
     def forget_losses(self) -> None:
-        """They have been said, and a new epoch allows for them."""
+        """Reset the counts of lost turns, once reported and allowed for by a new epoch."""
         self.lost_turns = self.lost_synced_turns = 0
 
 
 def _lost(had: Position, found: Position) -> int:
-    """Turns at least that are missing of what was had."""
+    """Count the missing turns, at least."""
     return had.turn + 1 if found.epoch < had.epoch else max(0, had.turn - found.turn) if found.epoch == had.epoch else 0
 
 
 def refusal(target: Target, progress: Progress) -> StoreError:
-    """Why the fence refused this process."""
+    """Make the error that explains why the fence refused this process."""
     looked = copy(progress)
     try:
         with closing(Session(target, READS)) as session:
@@ -151,15 +153,15 @@ def refusal(target: Target, progress: Progress) -> StoreError:
     except StoreError as error:
         return error
     lost = looked.lost_turns - progress.lost_turns
-    said = f"it has lost at least {lost} turns that it had confirmed" if lost else "its fence refused a write"
+    said = f"it has lost at least {lost} confirmed turns" if lost else "its fence refused a write"
     return DatabaseError(f"{target.where}: {said}", "the database has lost changes")
 
 
 def read_position(session: Session, schema: str) -> tuple[Position, bytes]:
-    """Where the row is, and who owns it.
+    """Read the row's position and owner.
 
     Raises:
-        Damaged: the row, or that of barriers, is not there or not as it was written.
+        Damaged: the row of the fence or of barriers is missing or damaged.
     """
     sql = (
         f"select epoch, turn, owner, crc, (select count(*) from {schema}.barriers where id = {SCHEDULER}) "
@@ -167,7 +169,7 @@ def read_position(session: Session, schema: str) -> tuple[Position, bytes]:
     )
     rows = session.run("read", [Statement(sql)])[0]
     if len(rows) != 1:
-        raise _damaged(f"{schema}.schedulers", f"there are {len(rows)} rows of it, not 1")
+        raise _damaged(f"{schema}.schedulers", f"it has {len(rows)} rows, not 1")
     epoch, turn, owner, crc, barriers = rows[0]
     if unpacked_number(barriers or b"") != 1:
         raise _damaged(f"{schema}.barriers", "its row is missing")
@@ -178,32 +180,32 @@ def read_position(session: Session, schema: str) -> tuple[Position, bytes]:
 
 
 def _checksum(epoch: int, owner: bytes) -> int:
-    """The checksum of the row but for its turn, which each write moves on by a sum of its own."""
+    """Compute the checksum of the row without its turn, which writes change without a new checksum."""
     return checksum("schedulers", packed_number(epoch), owner)
 
 
 def _damaged(name: str, reason: str) -> Damaged:
     return Damaged(
-        f"{name}: {reason}; taskqueue store repair makes the row anew, or restore the database from a backup "
+        f"{name}: {reason}; make the row anew with taskqueue store repair, or restore the database from a backup "
         "(an operator who changes a row by hand sets its crc to null)"
     )
 
 
 LOOKS: Final = 20
 LOOK_SECONDS: Final = 0.1
-"""A connection that was closed just now may be there for another moment."""
+"""Pause between looks: a connection that has just been closed may be visible for another moment."""
 
 
 def writer_name(schema: str) -> str:
-    """What the connection that writes is called, of 63 characters at most."""
+    """Make the name of the connection that writes, of 63 characters at most."""
     return f"taskqueue/{schema}"
 
 
 def refuse_second_writer(target: Target) -> None:
-    """See that no other process writes in the store.
+    """Check that no other process writes to the store.
 
     Raises:
-        StoreError: one does, or the database can't be asked.
+        StoreError: another process does, or the database can't be asked.
     """
     sql = (
         "select pid::text, coalesce(client_addr::text, 'this machine') from pg_stat_activity "
@@ -217,6 +219,6 @@ def refuse_second_writer(target: Target) -> None:
             sleep(LOOK_SECONDS)
     pid, address = ((value or b"").decode() for value in rows[0])
     raise StoreError(
-        f"{target.where}: a scheduler uses this store, from {address}; stop it first "
+        f"{target.where}: a daemon uses this store, from {address}; stop it first "
         f"(if its machine is gone: select pg_terminate_backend({pid}))"
     )

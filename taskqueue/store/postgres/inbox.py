@@ -1,20 +1,20 @@
-"""The inbox: a table into which producers insert tasks in transactions of their own, together with their own rows.
+"""The inbox: a table into which producers insert tasks in their own transactions, together with their own rows.
 
     producer    begin … insert into taskqueue.inbox (project, url) … commit
-    daemon      read some rows ──► decide ──► one transaction: what became of them, and the rows deleted by their ids
-                                              (it fails if one is gone, so that none is taken up twice)
+    daemon      read some rows ──► decide ──► one transaction: changes of the tasks, and the rows deleted by their ids
+                                              (it fails if one is gone, so that none is taken twice)
 
-There is no watermark: a transaction that began first may commit last, and its rows are seen when it has. What can't be
-taken goes to ``inbox_rejected``, with the reason. A producer needs the right to insert, and no other.
+There is no watermark: a transaction that began first may commit last, and its rows are seen after that. Refused rows go
+to ``inbox_rejected``, with the reason. A producer only needs the right to insert.
 
-Rows that were taken stay in the table for as long as somebody's transaction is open that might see them, such as that
-of a dump, and each look would pass over all of them. So a look is at two parts of the table:
+Taken rows stay in the table while any open transaction might see them, such as a dump's, and each look would have to
+skip them all. So a look reads two parts of the table:
 
-    page 0 ─── passed ───[swept by this look]─── passed ───[from SLACK_PAGES before the first row of the last look on]
+    page 0 ─── skipped ───[swept by this look]─── skipped ───[from SLACK_PAGES before the first row of the last look on]
 
-The second part has what is new, because there is no room before it as long as rows stay. Whatever lies elsewhere, as
-what was committed late, or what was put where there is room again, is met by the first part, which goes through the
-table in turns: a look costs as much as these pages, and no row is missed.
+The second part has new rows, because there is no room before it while taken rows stay. The first part, which moves
+through the table in turns, finds all others: rows that were committed late, or written where room became free. So the
+cost of a look is bounded by these pages, and no row is missed.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from taskqueue.store.postgres.session import Row, Session, Statement
 
 ROWS_MOST: Final = 1000
 BYTES_MOST: Final = 4 << 20
-"""Rows and bytes of texts that are read at once, though at least one row."""
+"""Rows, and bytes of their texts, per read at most; at least one row is read."""
 
 CHANNEL: Final = "inbox"
-"""After the schema and ``_``: the channel on which a producer may notify, so that the daemon looks at once."""
+"""Channel on which producers may notify the daemon, so that it looks at once; follows the schema and ``_``."""
 
 SLACK_PAGES: Final = 500
 SWEPT_PAGES: Final = 500
-"""Pages that a look passes over at most before the rows that it expects, and elsewhere: ten thousand rows or so."""
+"""Pages that a look may read before the rows that it expects, and elsewhere: about ten thousand rows each."""
 
 _TEXTS: Final = ("project", "url", "taskid", "schedule", "body", "depends_on", "on_parent_failure")
 _COLUMNS: Final = (*_TEXTS, "inserted_at")
 
 
 class InboxRow(Struct, frozen=True):
-    """A row of the inbox; texts are None where the row has null.
+    """Row of the inbox; texts are None if the column is null.
 
     Attributes:
         id: 16 bytes.
-        size: bytes of its texts; those of a row that is too large were not read.
+        size: bytes of its texts; the texts of too large a row were not read.
         schedule, body, depends_on: JSON.
     """
 
@@ -64,10 +64,10 @@ class InboxRow(Struct, frozen=True):
 
 
 def making(schema: str) -> list[str]:
-    """Statements that make the tables; running them again changes nothing.
+    """Make statements that create the tables; running them again changes nothing.
 
-    JSON is kept as it was written: of what ``jsonb`` keeps the text may be a thousand times as long (1e100000), so that
-    a small row could be one that can't be read.
+    JSON keeps its original text: the text of a ``jsonb`` may be a thousand times as long (1e100000), so that a small
+    row could become unreadable.
     """
     columns = (
         "id uuid primary key default gen_random_uuid(), project text not null, url text not null, taskid text, "
@@ -85,12 +85,14 @@ class InboxReader:
     """Reads the rows of an inbox, in bounded looks.
 
     Attributes:
-        has_left_out: the last look has left out a part of the table, which the next ones look at.
+        has_left_out: the last look left out a part of the table, which the next ones read.
     """
 
     def __init__(self, session: Session, schema: str) -> None:
-        """Raises:
-        StoreError: the database can't be asked.
+        """Prepare looks at the inbox of a schema.
+
+        Raises:
+            StoreError: the database can't be asked.
         """
         self._session = session
         self.has_left_out = False
@@ -101,16 +103,16 @@ class InboxReader:
             else "select 0"
         )
         self._sql = _reading(schema, self._has_pages)
-        self._from = 0  # what waits at a start is taken up in its order, at the price of one look at everything
+        self._from = 0  # rows that wait at a start are taken in their order, for one look at the whole table
         self._swept = 0
 
     def rows(self, beside: Statement, without: Collection[bytes], largest: int) -> tuple[list[Row], list[InboxRow]]:
-        """The rows of another statement, and some of the inbox, about in the order in which they were inserted.
+        """Read the rows of another statement, and some of the inbox, about in the order in which they were inserted.
 
         Args:
-            beside: the other statement, run in the same round trip.
-            without: ids of rows that are being taken up already.
-            largest: bytes of texts beyond which those of a row are not read.
+            beside: other statement, run in the same round trip.
+            without: ids of rows that are being taken already.
+            largest: bytes of texts beyond which the texts of a row are not read.
 
         Raises:
             StoreError: they can't be read.
@@ -135,8 +137,8 @@ class InboxReader:
 
 
 def _reading(schema: str, has_pages: bool) -> str:
-    """Rows of the pages from $3 to before $4, and then from $5 on; where there are no pages, of all."""
-    # Lengths are known without the texts, which may be too long to be put together.
+    """Make SQL for the rows of the pages from $3 to before $4, and from $5 on; without pages, for all rows."""
+    # Lengths are computed without joining the texts, which may be too long for that.
     size = " + ".join(f"coalesce(octet_length({name}::text)::int8, 0)" for name in _TEXTS)
     columns = f"id, {', '.join(_TEXTS)}"
     wanted = f"from {schema}.inbox where not (id = any($1::uuid[]))"
@@ -157,23 +159,23 @@ def _reading(schema: str, has_pages: bool) -> str:
 
 
 def _has_pages(session: Session) -> bool:
-    """Whether rows have places in pages, as they have in PostgreSQL itself; other engines keep tables otherwise."""
+    """Whether rows have places in pages, as in PostgreSQL itself; other engines store tables differently."""
     (name,) = session.run("read", [Statement("select version()")])[0][0]
     return (name or b"").startswith(b"PostgreSQL ") and b"-YB-" not in (name or b"")
 
 
 def _place(page: int) -> bytes:
-    """The first place of a page, as a ``tid``."""
+    """Return the first place of a page, as a ``tid``."""
     return page.to_bytes(4, "big") + b"\0\0"
 
 
 def _page(place: bytes | None) -> int:
-    """The page of a place; 0 where there are none."""
+    """Return the page of a place; 0 without pages."""
     return int.from_bytes((place or b"")[:4], "big")
 
 
 def taking(schema: str, taken: Taken) -> Iterator[Statement]:
-    """Statements that take rows out of the inbox; one that is gone makes the transaction fail."""
+    """Make statements that take rows out of the inbox; the transaction fails if one is gone."""
     if taken.refused:
         ids, reasons = zip(*taken.refused, strict=True)
         sql = (
@@ -185,6 +187,6 @@ def taking(schema: str, taken: Taken) -> Iterator[Statement]:
         yield Statement(sql, (packed_array(ids, UUID_OID), packed_array(texts, TEXT_OID)))
     sql = (
         f"with gone as (delete from {schema}.inbox where id = any($1::uuid[]) returning 1) select cast(case when "
-        "count(*) = $2::int8 then '1' else 'somebody else has deleted rows of the inbox' end as int) from gone"
+        "count(*) = $2::int8 then '1' else 'another session has deleted rows of the inbox' end as int) from gone"
     )
     yield Statement(sql, (packed_array(taken.ids, UUID_OID), packed_number(len(taken.ids))))

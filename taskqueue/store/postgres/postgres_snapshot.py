@@ -1,8 +1,8 @@
 """A read-only view of a store in a database at one moment, whether or not a daemon is running.
 
-It is a transaction that sees what was there when it began. While it is open the database keeps all that was changed
-since, so it should not be kept for hours; it may be one of a standby, where it hinders nobody. An older format is
-refused, because migrating it would be a change.
+It is a transaction that sees the state at its beginning. While it is open the database keeps all old versions of rows,
+so it should not stay open for hours, except on a standby, where that hinders no daemon. An older format is refused,
+because migrating it would be a change.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from taskqueue.store.records.reading import stored_number
 
 
 class DatabaseSnapshot:
-    """A read-only view of a store. Close it.
+    """Read-only view of a store. Close it.
 
     Attributes:
-        path: where the store is, for messages.
-        epoch: the newest that was begun in it.
+        path: address of the store, for messages.
+        epoch: newest epoch that was begun in it.
     """
 
     def __init__(self, target: Target, damaged: DamagedRows | None = None) -> None:
         """Begin the view.
 
         Args:
-            damaged: see ``Reader``.
+            damaged: rows to skip, see ``Reader``.
 
         Raises:
-            Unreadable: its records about itself are damaged.
+            Unreadable: the store's records about itself are damaged.
             StoreError: there is no store, or it can't be read.
             FormatError: it has another format.
         """
@@ -50,7 +50,7 @@ class DatabaseSnapshot:
             self._reader = Reader(self._session, target.schema, load_prefixes(self._session, target.schema), damaged)
             if self.get(META, [FORMAT_KEY])[0] is None:
                 raise StoreError(
-                    f"{target.where}: its tables are empty; a daemon that is started with it begins a store"
+                    f"{target.where}: its tables are empty; start a daemon with this address to begin a store"
                 )
             refuse_other(self, target.where)
             self.epoch = stored_number(self, EPOCH_KEY, 0)
@@ -59,15 +59,15 @@ class DatabaseSnapshot:
             raise
 
     def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        """See ``Store.get``."""
+        """Return the values of keys; see ``Store.get``."""
         return self._reader.get(family, keys)
 
     def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
-        """See ``Store.scan``."""
+        """Return entries in a range of keys; see ``Store.scan``."""
         return self._reader.scan(family, start, end, limit)
 
     def damage(self) -> str:
-        """What is wrong with the rows that say who may write; empty if nothing is."""
+        """Describe damage of the rows that decide who may write; empty if there is none."""
         try:
             read_position(self._session, self._schema)
         except Damaged as error:
@@ -75,12 +75,12 @@ class DatabaseSnapshot:
         return ""
 
     def keys(self, family: Family) -> int:
-        """Estimated number of keys in a family: what has been counted of changes, or else at the last vacuum."""
+        """Estimate the number of keys in a family, from counted changes or else from the last vacuum."""
         counted = "select coalesce(nullif(pg_stat_get_live_tuples(oid), 0), greatest(reltuples::int8, 0)) from pg_class"
         return self._number(f"{counted} where oid = '{self._name(family)}'::regclass")
 
     def disk_bytes(self, family: Family) -> int:
-        """Bytes of a family's table with its index, dead rows and free room included."""
+        """Return the bytes of a family's table with its index, dead rows and free room included."""
         return self._number(f"select pg_total_relation_size('{self._name(family)}')")
 
     def close(self) -> None:
@@ -96,9 +96,9 @@ class DatabaseSnapshot:
 
 def _refuse_other_tables(version: int | None, where: str) -> None:
     if version is None:
-        raise StoreError(f"{where}: there is no store; a daemon that is started with it makes one")
+        raise StoreError(f"{where}: there is no store; start a daemon with this address to make one")
     if version != TABLES_VERSION:
         raise FormatError(
             f"{where}: its tables have version {version}, not {TABLES_VERSION}; "
-            "older ones are brought up to date when a scheduler of this version is started on them"
+            "a daemon of this version brings older ones up to date when it starts"
         )

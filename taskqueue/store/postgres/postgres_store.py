@@ -1,19 +1,18 @@
 """A Store in PostgreSQL: a schema with a table for each family, and a fence.
 
     connection 1    fence, drops, deletes, puts, commit: one round trip, which does not wait for the server's disk
-    connection 2    barrier: a commit that does wait, and covers all that was written before (P6, P7)
+    connection 2    barrier: a commit that does wait, and covers all earlier writes (P6, P7)
 
-The fence is a row with the scheduler's epoch and the number of its last turn. Each write moves it from the turn before
-to its own, or fails: so a scheduler that was replaced writes nothing, and one whose database has lost turns, as may
-happen when an asynchronous standby takes over, notices at its next write. A barrier asks the same before it counts, and
-each look into the inbox.
+The fence is a row with the daemon's epoch and the number of its last turn. Each write moves it from the turn before to
+its own, or fails: so a daemon that was replaced writes nothing, and one whose database has lost turns, as may happen
+when an asynchronous standby takes over, notices at its next write. Barriers and looks into the inbox check it, too.
 
-After a StoreError close this store and open another: whether its last write happened is unknown, as it is when a
-machine goes down.
+After a StoreError close this store and open another: whether its last write happened is unknown, as after a crash of
+the machine.
 
-Whether what is put is new need not be asked: a task is looked up before it is made, so its key was found absent, and
-that holds until it is written, since only one daemon writes. KEYS_MOST such keys are remembered, in two generations:
-the older one is forgotten when the younger one is full.
+The store knows without asking which entries are new: a task is looked up before it is made, so its key was found
+absent, and stays absent until it is written, since only one daemon writes. KEYS_MOST absent keys are remembered, in two
+generations: the older one is forgotten when the younger one is full.
 """
 
 from __future__ import annotations
@@ -57,18 +56,20 @@ from taskqueue.store.records.migrations import MIGRATIONS
 from taskqueue.store.records.reading import stored_number
 
 DROPPED_AT_ONCE: Final = 2000
-"""Rows of a range that are deleted in the turn that drops it; what is longer is retired."""
+"""Rows of a range that are deleted in the turn that drops it; a longer range is retired."""
 
 FREED_AT_ONCE: Final = 1000
-"""Rows of retired ranges that a write deletes: about a millisecond of the server's."""
+"""Rows of retired ranges that a write deletes: about a millisecond of the server's time."""
 
 MOSTLY_NEW: Final = frozenset((*ORDERS.values(), SPECS))
-"""Families whose entries are hardly ever overwritten; of those of ``ids`` it is known which are new. To insert them
-without looking whether they are there saves a third of a turn (the server need not mark each as a try first); if one is
-there the turn is written again."""
+"""Families whose entries are hardly ever overwritten; of ``ids`` the store knows which entries are new.
+
+Inserting them without checking for old ones saves a third of a turn, because the server need not mark each as a try
+first. If one exists already, the turn is written again.
+"""
 
 CAREFUL_TURNS: Final = 64
-"""Turns that look, from one on that should have."""
+"""Turns that check for old entries, after one that should have."""
 
 _BEGIN: Final = Statement("begin")
 _COMMIT: Final = Statement("commit")
@@ -76,28 +77,28 @@ _ROLLBACK: Final = Statement("rollback")
 
 
 class PostgresStore:
-    """A Store in a schema of a database; ``contract`` has what its methods promise.
+    """Store in a schema of a database; ``contract`` has the promises of its methods.
 
     Attributes:
         where: server, database and schema, for messages.
-        views_refused: why the views for people could not be made; empty: they are there.
-        lost_turns: turns of this process's that the database had confirmed and does not have any more.
-        lost_synced_turns: those of them that had been synced.
-        damaged: rows that reads pass over.
+        views_refused: reason why the SQL views could not be made; empty if they exist.
+        lost_turns: turns of this process that the database had confirmed and has lost.
+        lost_synced_turns: lost turns that had been synced.
+        damaged: rows that reads skip.
     """
 
     def __init__(
         self, target: Target, *, migrations: Migrations = MIGRATIONS, progress: Progress | None = None
     ) -> None:
-        """Connect, and make the tables if they are not there.
+        """Connect, and make missing tables.
 
         Args:
-            progress: how far earlier stores of this process had written; None: there were none.
+            progress: progress of this process's earlier stores; None if there were none.
 
         Raises:
             DatabaseError: the database can't be reached, or is not ready.
-            Fenced: another scheduler has begun an epoch since.
-            Damaged: this process had a store there, and it is gone.
+            Fenced: another daemon has begun an epoch since.
+            Damaged: this process had a store there, which is gone.
             FormatError: its format is newer than this version's, or too old to be migrated.
             StoreError: the database refused.
         """
@@ -107,7 +108,8 @@ class PostgresStore:
         self.damaged = DamagedRows()
         names = {family: table(target.schema, family) for family in DATABASE_FAMILIES}
         insert = {
-            # Sets side by side, not one of rows, which would be laid aside first: that is a fourteenth of a turn.
+            # Three sets side by side instead of one of rows, which the server would store first, save a fourteenth of a
+            # turn.
             family: f"insert into {name} (key, value, crc) "
             "select unnest($1::bytea[]), unnest($2::bytea[]), unnest($3::int4[])"
             for family, name in names.items()
@@ -151,7 +153,7 @@ class PostgresStore:
             self.lost_turns = self._progress.lost_turns
             self.lost_synced_turns = self._progress.lost_synced_turns
             if self.lost_turns:
-                # An epoch is synced when it begins: of those that are safe there is no other one.
+                # An epoch is synced when it begins, so turns of other epochs were not safe.
                 skipped = SKIPPED_EPOCHS if self.lost_synced_turns else 0
                 begin_unclean(self, self.where, self._progress.lost_after, skipped)
                 self._progress.forget_losses()
@@ -209,16 +211,16 @@ class PostgresStore:
         except Fenced:
             raise refusal(self._target, self._progress) from None
         if warning := self._barriers.warning:
-            # Committed here, but somebody has ended the wait for the standby.
-            raise DatabaseError(f"{self.where}: could not sync the store: {warning}", "the standby was not waited for")
+            # The turn is committed here, but the wait for the standby was cancelled.
+            raise DatabaseError(f"{self.where}: could not sync the store: {warning}", "the standby has not confirmed")
         self._last_barrier = unpacked_number(number or b"")
         self._progress.synced = position
 
     def inbox_rows(self, without: Collection[bytes], largest: int) -> list[InboxRow]:
-        """Some rows of the inbox; see ``InboxReader.rows``.
+        """Read some rows of the inbox; see ``InboxReader.rows``.
 
         Raises:
-            Fenced: another scheduler has begun an epoch.
+            Fenced: another daemon has begun an epoch.
             StoreError: they can't be read, or the database has lost changes.
         """
         position = map(packed_number, self._position)
@@ -230,15 +232,15 @@ class PostgresStore:
 
     @property
     def inbox_has_more(self) -> bool:
-        """Whether the last look into the inbox has left out a part of it, which the next ones look at."""
+        """Whether the last look into the inbox left out a part of it, which the next ones read."""
         return self._inbox.has_left_out
 
     def fileno(self) -> int:
-        """Readable when somebody may have notified; see ``hear``."""
+        """Return the descriptor that is readable when a producer may have notified; see ``hear``."""
         return self._turns.fileno()
 
     def hear(self) -> None:
-        """Read what was notified.
+        """Read notifications.
 
         Raises:
             StoreError: the connection has failed.
@@ -246,7 +248,7 @@ class PostgresStore:
         self._turns.hear()
 
     def has_heard(self) -> bool:
-        """Whether it has been read since this was asked last that there is something in the inbox.
+        """Whether producers have notified since the last call.
 
         Raises:
             StoreError: the connection has failed.
@@ -255,7 +257,7 @@ class PostgresStore:
 
     @property
     def has_retired(self) -> bool:
-        """Whether rows of dropped ranges are there still, of which each write deletes some, an empty one, too."""
+        """Whether rows of dropped ranges remain; each write deletes some of them, even an empty one."""
         return bool(self._prefixes.retired)
 
     def levels(self) -> dict[int, list[int]]:
@@ -269,7 +271,7 @@ class PostgresStore:
         self._barriers.close()
 
     def _write_plainly(self, fenced: Statement, batch: Batch) -> None:
-        """Write a batch in one round trip; in two if an entry is there that was taken to be new."""
+        """Write a batch in one round trip, or in two if an entry exists that was expected to be new."""
         if not self._careful_turns:
             try:
                 self._turns.run("write", self._transaction(fenced, batch, self._inserts(batch)))
@@ -291,7 +293,7 @@ class PostgresStore:
         yield from self._rest(batch, puts)
 
     def _rest(self, batch: Batch, puts: Iterable[Statement]) -> Iterator[Statement]:
-        """All of a transaction that comes after its drops."""
+        """Yield the statements of a transaction that follow its drops."""
         for family, keys in batch.deletes.items():
             if keys:
                 yield Statement(self._delete[family], (packed_array(self._stored(family, keys)),))
@@ -308,7 +310,7 @@ class PostgresStore:
                 yield self._put_with(self._put[family], family, entries)
 
     def _inserts(self, batch: Batch) -> Iterator[Statement]:
-        """The same, which fail if an entry is there already that should be new."""
+        """Make statements that put entries, and fail if an entry exists that should be new."""
         for family, entries in batch.puts.items():
             if family == IDS:
                 new, entries = self._absent_ids.divide(entries)
@@ -319,7 +321,10 @@ class PostgresStore:
                 yield self._put_with(sql, family, entries)
 
     def _put_with(self, sql: str, family: Family, entries: Sequence[Entry]) -> Statement:
-        """Of a key that is put twice the last value counts, which the database would refuse to choose."""
+        """Make a statement that puts entries.
+
+        Only the last value of a key counts: the database would refuse to write a row twice.
+        """
         last = dict(entries)
         stored, written = self._stored(family, last), packed_checksums(checksums(family, last, last.values()))
         return Statement(sql, (packed_array(stored), packed_array(last.values()), written))
@@ -332,13 +337,13 @@ class PostgresStore:
     # ------------------------------------------------------------------------------------------------ drops
 
     def _write_with_drops(self, fenced: Statement, batch: Batch) -> None:
-        """What is dropped has to be known before keys are made for what is put."""
+        """Write a batch with drops in two steps, because new keys depend on the prefixes that the drops move."""
         self._turns.run("write", [_BEGIN, fenced])
         retired = [statement for dropped in batch.drops for statement in self._drop(*dropped)]
         self._turns.run("write", [*retired, *self._rest(batch, self._puts(batch))])
 
     def _drop(self, family: Family, start: bytes, end: bytes) -> list[Statement]:
-        """Delete a range; returns what is to be written about it if it is too long for that."""
+        """Delete a range; return statements that retire it if it is too long for that."""
         prefix = self._prefixes.prefix_of(family, start, end)
         for segment in list(self._prefixes.segments(family, start, end)):
             start, deleted = segment.start, DROPPED_AT_ONCE
@@ -351,7 +356,7 @@ class PostgresStore:
         return []
 
     def _write_and_free(self, fenced: Statement, batch: Batch) -> None:
-        """Write a batch, and delete some of what is retired."""
+        """Write a batch, and delete some retired rows."""
         self._turns.run("write", [_BEGIN, fenced])
         retired, start = next(iter(self._prefixes.retired.items()))
         _, end = retired.range()
@@ -365,7 +370,7 @@ class PostgresStore:
         self._turns.run("write", [*noted, *self._rest(batch, self._puts(batch))])
 
     def _put_back(self, family: Family) -> list[Statement]:
-        """Forget that prefixes of the family are stored as others, where nothing is stored there."""
+        """Store prefixes of the family as themselves again, if nothing is stored there."""
         statements = []
         for prefix, stored_as in self._prefixes.idle_moves(family):
             moved = Retired(family, stored_as)
@@ -375,17 +380,17 @@ class PostgresStore:
         return statements
 
     def _delete_some(self, family: Family, start: bytes, end: bytes, most: int) -> tuple[int, bytes]:
-        """Delete the first rows of a range; returns how many, and the last key.
+        """Delete the first rows of a range; return their number and the last key.
 
-        Whoever goes on begins behind that: the server may have to keep the rows, for an old snapshot's sake, and would
-        pass over all of them.
+        The next call begins behind that key: the server may have to keep the rows for an old snapshot, and would skip
+        them all.
         """
         statement = Statement(self._delete_range[family], (start, end, packed_number(most)))
         ((deleted, last),) = self._turns.run("write", [statement])[0]
         return unpacked_number(deleted or b""), last or b""
 
     def _note(self, retired: Retired, prefix: bytes | None) -> Statement:
-        """Note that a range is retired, or, with a prefix, that it is where that prefix is stored."""
+        """Record that a range is retired, or, with a prefix, that the prefix is stored there."""
         name = f"{self._target.schema}.prefixes"
         sql = (
             f"insert into {name} values ($1::text, $2::bytea, {'null' if prefix is None else '$3::bytea'}) "
@@ -399,7 +404,7 @@ class PostgresStore:
 
 
 KEYS_MOST: Final = 1 << 15
-"""Of a generation; a key is some tens of bytes, so that both take some megabytes at most."""
+"""Keys per generation at most; a key has some tens of bytes, so both take some megabytes."""
 
 
 class AbsentKeys:
@@ -410,7 +415,7 @@ class AbsentKeys:
         self._old: set[bytes] = set()
 
     def note(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Note which keys have no value."""
+        """Remember the keys without a value."""
         if None not in values:
             return
         self._young.update([key for key, value in zip(keys, values, strict=True) if value is None])
@@ -418,7 +423,7 @@ class AbsentKeys:
             self._old, self._young = self._young, set()
 
     def divide(self, entries: Iterable[Entry]) -> tuple[list[Entry], list[Entry]]:
-        """Entries that are new, and those of which that is not known; they are about to be written."""
+        """Divide entries that are about to be written into new ones and others, and forget their keys."""
         new: list[Entry] = []
         others: list[Entry] = []
         for entry in entries:
@@ -426,12 +431,12 @@ class AbsentKeys:
         return new, others
 
     def forget(self, keys: Collection[bytes]) -> None:
-        """They are about to be written."""
+        """Forget keys that are about to be written."""
         self._young.difference_update(keys)
         self._old.difference_update(keys)
 
     def _take(self, key: bytes) -> bool:
-        """Whether the key is absent; from now on it is not."""
+        """Whether the key is absent; forgets it."""
         for keys in (self._young, self._old):
             if key in keys:
                 self.forget((key,))

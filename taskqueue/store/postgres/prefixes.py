@@ -1,14 +1,14 @@
-"""Ranges that were dropped: new entries go elsewhere at once, and what is left is deleted bit by bit.
+"""Dropped ranges: new entries go elsewhere at once, and the old rows are deleted bit by bit.
 
     drop of project 7 ──► its rows stay as they are: *retired*; from now on 7 is stored as fffffffe
-    later             ──► each write deletes some retired rows, an idle daemon's, too; when all are gone the range
+    later             ──► each write deletes some retired rows, even that of an idle daemon; when all are gone the range
                           is *free*
 
-To delete ten million rows in one transaction would take half a minute, in which nobody is served. So a long range whose
-keys all have one prefix, such as the number of a project, is left where it is, and the prefix is stored as another one,
-from the upper end of all that there are. Nobody reads a retired range, and nothing is ever written into one.
+Deleting ten million rows in one transaction would take half a minute, in which the daemon serves no client. So a long
+range whose keys all have one prefix, such as the number of a project, is left in place, and the prefix is stored as
+another one, from the upper end of all prefixes. A retired range is never read, and nothing is ever written into it.
 
-Pure: what to write about it in the store is returned.
+Pure: methods return the changes to write about it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ LENGTHS: Final[dict[Family, int]] = {
 """Bytes of the numbers with which keys of a family begin."""
 
 RESERVED: Final = b"\xf0"
-"""Prefixes from here on are where moved ones are stored; numbers that come from counters never get there."""
+"""First of the prefixes that stand for moved ones; numbers from counters never get that far."""
 
 
 class Segment(NamedTuple):
-    """A part of a range, as it is stored.
+    """Part of a range, as it is stored.
 
     Attributes:
-        start, end: end excluded.
-        prefix, stored_as: what keys in it begin with, and really begin with; empty if they are the same.
+        start, end: bounds of the stored keys, end excluded.
+        prefix, stored_as: beginning of the keys and of their stored form; empty if they are the same.
     """
 
     start: bytes
@@ -47,26 +47,30 @@ class Segment(NamedTuple):
 
 
 class Retired(NamedTuple):
-    """A range that was dropped and has rows still: all keys of the family that begin with ``stored_as``."""
+    """Dropped range that still has rows: all keys of the family that begin with ``stored_as``."""
 
     family: Family
     stored_as: bytes
 
     def range(self) -> tuple[bytes, bytes]:
-        """Its first key, and the first one behind it."""
+        """Return its first key, and the first one behind it."""
         return self.stored_as, _after(self.stored_as)
 
 
 class Prefixes:
-    """Which prefixes are stored as others, and which ranges are retired.
+    """Table of prefixes that are stored as others, and of retired ranges.
 
     Attributes:
-        moved: by family, by prefix, what it is stored as.
-        retired: ranges to be deleted, in the order in which they were dropped; of each the first key that may be left.
+        moved: stored form by prefix, by family.
+        retired: ranges to delete, in the order in which they were dropped, each with the first key that may be left.
     """
 
     def __init__(self, rows: Iterable[tuple[Family, bytes, bytes | None]] = ()) -> None:
-        """``rows`` of (family, stored_as, prefix), the last None for a range that is retired."""
+        """Load the table.
+
+        Args:
+            rows: (family, stored_as, prefix) each; the prefix is None for a retired range.
+        """
         self.moved: dict[Family, dict[bytes, bytes]] = {}
         self.retired: dict[Retired, bytes] = {}
         self._sorted: dict[Family, list[bytes]] = {}
@@ -78,15 +82,15 @@ class Prefixes:
 
     @staticmethod
     def prefix_of(family: Family, start: bytes, end: bytes) -> bytes:
-        """The prefix that makes up the range; empty: the range is another one."""
+        """Return the prefix that covers exactly the range; empty if there is none."""
         length = LENGTHS.get(family, 0)
         return start if len(start) == length > 0 and end == _after(start) else b""
 
     def retire(self, family: Family, prefix: bytes) -> tuple[Retired, bytes]:
-        """Retire what a prefix has, and move it; returns what is retired, and what the prefix is stored as now.
+        """Retire the range of a prefix, and move the prefix; return the range, and the prefix's new stored form.
 
         Raises:
-            StoreError: so many are moved that there is no prefix left.
+            StoreError: too many prefixes are moved, so that none is left.
         """
         retired = Retired(family, self.moved.get(family, {}).get(prefix, prefix))
         taken = {*self.moved.get(family, {}).values(), *(one.stored_as for one in self.retired if one.family == family)}
@@ -94,21 +98,21 @@ class Prefixes:
         while (stored_as := number.to_bytes(len(prefix), "big")) in taken:
             number -= 1
         if stored_as < RESERVED:
-            raise StoreError(f"the family {family} has too many ranges that were dropped")
+            raise StoreError(f"the family {family} has too many dropped ranges whose rows are not deleted yet")
         self.retired[retired] = retired.stored_as
         self._move(family, prefix, stored_as)
         return retired, stored_as
 
     def freed_up_to(self, retired: Retired, last: bytes) -> None:
-        """A retired range has no rows any more up to this key. The store does not keep that: a new start looks anew."""
+        """Note that a retired range has no rows up to this key; not stored, so a new start searches again."""
         self.retired[retired] = last + b"\0"
 
     def freed(self, retired: Retired) -> None:
-        """A retired range has no rows any more."""
+        """Note that a retired range has no rows any more."""
         del self.retired[retired]
 
     def idle_moves(self, family: Family) -> list[tuple[bytes, bytes]]:
-        """Prefixes that need not be stored as others, once nothing is stored there: all that they had is deleted."""
+        """List moved prefixes to put back if their own place is empty; none while the family has retired ranges."""
         return [] if any(one.family == family for one in self.retired) else [*self.moved.get(family, {}).items()]
 
     def put_back(self, family: Family, prefix: bytes) -> None:
@@ -119,7 +123,7 @@ class Prefixes:
             del self.moved[family]
 
     def stored_key(self, family: Family, key: bytes) -> bytes:
-        """A key as it is stored."""
+        """Convert a key to its stored form."""
         moved = self.moved.get(family)
         if moved is None:
             return key
@@ -127,7 +131,7 @@ class Prefixes:
         return moved.get(key[:length], key[:length]) + key[length:]
 
     def segments(self, family: Family, start: bytes, end: bytes) -> Iterator[Segment]:
-        """The parts of a range in the order of their keys."""
+        """Yield the parts of a range in the order of their keys."""
         moved = self.moved.get(family)
         if moved is None:
             yield Segment(start, end)
@@ -155,5 +159,5 @@ class Prefixes:
 
 
 def _after(prefix: bytes) -> bytes:
-    """The first key behind all that begin with the prefix."""
+    """Return the first key behind all that begin with the prefix."""
     return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")

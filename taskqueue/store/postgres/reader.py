@@ -1,4 +1,4 @@
-"""Reads keys and ranges, through one session, and compares each row with its checksum."""
+"""Read keys and ranges through one session, and compare each row with its checksum."""
 
 from __future__ import annotations
 
@@ -21,19 +21,22 @@ Row = tuple[bytes, bytes, bytes | None]
 
 
 class Reader:
-    """The reading half of a store; ``contract`` has what its methods promise."""
+    """Reading half of a store; ``contract`` has the promises of its methods."""
 
     def __init__(self, session: Session, schema: str, prefixes: Prefixes, damaged: DamagedRows | None = None) -> None:
-        """``damaged``: rows to pass over, to which those are added that don't match; None: these raise Unreadable.
+        """Make a reader.
 
-        A row of META that does not match raises in any case: nothing makes sense without it.
+        Args:
+            damaged: rows to skip, to which rows with a wrong checksum are added; None if these raise Unreadable.
+
+        A row of META with a wrong checksum always raises, because the store is unusable without it.
         """
         self._session = session
         self._prefixes = prefixes
         self._damaged = damaged
         names = {family: table(schema, family) for family in DATABASE_FAMILIES}
         self._get = {
-            # The keys that are looked for come first: each of them is one search in the index.
+            # The wanted keys come first: each of them is one search in the index.
             family: "select stored.key, stored.value, stored.crc from unnest($1::bytea[]) as wanted (key) "
             f"join {name} stored on stored.key = wanted.key"
             for family, name in names.items()
@@ -47,7 +50,7 @@ class Reader:
         }
 
     def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        """See ``Store.get``."""
+        """Return the values of keys; see ``Store.get``."""
         if not keys:
             return []
         stored = keys
@@ -61,11 +64,11 @@ class Reader:
         return [found.get(key) for key in keys]
 
     def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
-        """See ``Store.scan``."""
+        """Return entries in a range of keys; see ``Store.scan``."""
         return self._scanned(family, self._scan[family], list(self._prefixes.segments(family, start, end)), limit)
 
     def scan_back(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
-        """See ``Store.scan_back``."""
+        """Return entries in a range of keys, last ones first; see ``Store.scan_back``."""
         segments = list(self._prefixes.segments(family, start, end))[::-1]
         return self._scanned(family, self._scan_back[family], segments, limit, backwards=True)
 
@@ -83,7 +86,7 @@ class Reader:
     def _page(
         self, family: Family, sql: str, segment: Segment, limit: int, backwards: bool
     ) -> tuple[list[Entry], Segment | None]:
-        """Entries of a segment, and what is left of it: where rows are passed over, fewer do not mean that it ends."""
+        """Read entries of a segment, and return the rest of it; with skipped rows a short page is not the end."""
         start, end, prefix, stored_as = segment
         rows = self._rows(Statement(sql, (start, end, packed_number(limit))))
         rest = None
@@ -95,7 +98,7 @@ class Reader:
         return self._sound(family, rows), rest
 
     def _sound(self, family: Family, rows: list[Row]) -> list[Entry]:
-        """The entries of rows that match their checksums, and are not passed over."""
+        """Return the entries of rows that match their checksums, without skipped ones."""
         entries = [(key, value) for key, value, _ in rows]
         computed = checksums(family, [row[0] for row in rows], [row[1] for row in rows])
         if not all_match([row[2] for row in rows], computed):
@@ -110,5 +113,5 @@ class Reader:
             self._damaged.note(DamagedRow(family, key, value, MISMATCH))
 
     def _rows(self, statement: Statement) -> list[Row]:
-        # No key or value of these tables may be null.
+        # Keys and values of these tables are never null.
         return cast(list[Row], self._session.run("read", [statement])[0])

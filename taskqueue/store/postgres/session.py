@@ -1,15 +1,15 @@
-"""One connection to a PostgreSQL server, where that lies, and statements that go there in one round trip.
+"""Connection to a PostgreSQL server, its address, and statements that go there in one round trip.
 
-A *target* is server, database and schema, as the settings say it.
+A *target* is server, database and schema, as the settings say.
 
     run      (prepare new ones) send 1, send 2, …, sync ──► results 1, 2, … or the first error
-    fails    any error, or no answer in time: the connection is closed, and what it was doing may have happened or not
+    fails    any error, or no answer in time: the connection is closed, and whether its transaction happened is unknown
 
-1. All that one ``run`` sends is one transaction, unless it says begin and commit itself.
-2. Statements are prepared when they are first used, and take and give binary values.
-3. Nothing waits without a bound: a server that was stopped, or a cable that was pulled, is noticed after ``timeout``
-   seconds. The server's own timeouts would not do: none covers the wait for a synchronous standby. So nothing is run by
-   the client library's own means, which wait for ever.
+1. All statements of one ``run`` are one transaction, unless they contain begin and commit.
+2. Statements are prepared when they are first used, and take and return binary values.
+3. Every wait has a bound: a stopped server or a pulled cable is noticed after ``timeout`` seconds. The server's own
+   timeouts are not enough, because none covers the wait for a synchronous standby. So nothing uses the client
+   library's own functions to run statements, which wait for ever.
 4. Errors of the client library and of the server become StoreErrors here and nowhere else.
 """
 
@@ -34,13 +34,13 @@ TIMEOUT_SECONDS: Final = 10.0
 
 
 class Target(NamedTuple):
-    """A schema in a database.
+    """Schema in a database.
 
     Attributes:
-        conninfo: what to connect by, with what the url leaves open.
-        schema: has the tables; a plain name, which needs no quotes.
+        conninfo: connection parameters, with defaults for those that the url leaves open.
+        schema: schema of the tables; a plain name, which needs no quotes.
         timeout: seconds that the server may take for an answer.
-        where: for messages, without the password.
+        where: address for messages, without the password.
     """
 
     conninfo: str
@@ -50,24 +50,24 @@ class Target(NamedTuple):
 
 
 def reading(target: Target) -> Target:
-    """The same for somebody who only reads: a standby will do."""
+    """Return the target for a reader, which may connect to a standby."""
     return target._replace(conninfo=make_conninfo(target.conninfo, target_session_attrs="any"))
 
 
 def target_of(url: str, schema: str = SCHEMA, timeout: float = TIMEOUT_SECONDS) -> Target:
-    """The target that the settings name.
+    """Make the target that the settings name.
 
     Raises:
-        SettingError: the url is none of PostgreSQL's, or names what can't be a server.
+        SettingError: the url is not for PostgreSQL, or its host or port is impossible.
     """
     try:
         said = conninfo_to_dict(url)
     except psycopg.Error as error:
         raise SettingError(f"store.url: {str(error).strip()}") from None
     except UnicodeError:
-        raise SettingError("store.url: what is percent-encoded must be UTF-8") from None
+        raise SettingError("store.url: percent-encoded bytes must be UTF-8") from None
     _check_servers(str(said.get("host") or ""), str(said.get("port") or ""))
-    seconds = max(2, round(timeout))  # the library's least
+    seconds = max(2, round(timeout))  # the library's minimum
     defaults: dict[str, str | int] = {
         "application_name": "taskqueue",
         "connect_timeout": seconds,
@@ -83,7 +83,7 @@ def target_of(url: str, schema: str = SCHEMA, timeout: float = TIMEOUT_SECONDS) 
 
 
 def _check_servers(hosts: str, ports: str) -> None:
-    """The library says of these too late what is wrong, and not as an error of its own."""
+    """Refuse impossible hosts and ports, which the library reports too late and with other errors."""
     for host in hosts.split(","):
         try:
             host.encode("idna" if not host.startswith("/") else "utf-8")
@@ -105,7 +105,7 @@ Row = tuple[bytes | None, ...]
 
 
 class Statement(NamedTuple):
-    """A statement, which says the types of its parameters as in ``$1::int8``, and their values in binary."""
+    """Statement in SQL, with types of parameters as in ``$1::int8``, and their values in binary."""
 
     sql: str
     values: tuple[bytes, ...] = ()
@@ -114,20 +114,22 @@ class Statement(NamedTuple):
 _SEARCHES: Final = dict.fromkeys(
     ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "jit"), "off"
 ) | {"plan_cache_mode": "force_generic_plan"}
-"""Each statement is to go through its index. What a planner makes of an empty table, and keeps, would otherwise read
-the whole of it when it has grown."""
+"""Settings that make each statement use its index.
+
+A plan made for an empty table, and kept, would otherwise read the whole table when it has grown.
+"""
 
 TURNS: Final[Mapping[str, str]] = MappingProxyType({**_SEARCHES, "synchronous_commit": "off"})
 """Settings of a connection whose commits don't wait for a disk."""
 
 BARRIERS: Final[Mapping[str, str]] = MappingProxyType({**_SEARCHES, "synchronous_commit": "on"})
-"""Of one whose commits wait until they are safe: on the disk, and on that of a synchronous standby."""
+"""Settings of a connection whose commits wait until they are safe on the disk, and on a synchronous standby's."""
 
 READS: Final[Mapping[str, str]] = MappingProxyType(_SEARCHES)
-"""Of one that only reads."""
+"""Settings of a connection that only reads."""
 
 SNAPSHOT: Final[Mapping[str, str]] = MappingProxyType({**_SEARCHES, "idle_in_transaction_session_timeout": "0"})
-"""Of one that reads what was there at one moment, for as long as it takes."""
+"""Settings of a connection that reads the state at one moment, for as long as it takes."""
 
 _SETTING: Final = "select set_config($1::text, $2::text, false)"
 _WELL: Final = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
@@ -137,17 +139,17 @@ _UNIQUE_VIOLATION: Final = "23505"
 _NO_RIGHT: Final = "42501"
 _CORRUPTED: Final = ("XX001", "XX002")
 _GONE: Final = ("3F000", "42P01")
-"""A schema or a table that is not there: those of a store are made before anything is asked of them."""
+"""Errors of an absent schema or table; a store's tables are made before they are used."""
 
 _PASSING: Final = {
     "08": "the connection to the database failed",
-    "25": "the database only reads at the moment",
-    "25P03": "the database has ended a transaction that did nothing for too long",
+    "25": "the database is read-only at the moment",
+    "25P03": "the database has ended a transaction that was idle for too long",
     "40": "the database could not complete a transaction",
     "53": "the database is out of resources",
     "55": "the database is not ready",
     "57": "the database is shutting down or starting",
-    "57014": "the database has cancelled what it was asked",
+    "57014": "the database has cancelled a statement",
     "58": "the database's disk fails",
 }
 """Reasons by SQLSTATE or its class, see https://www.postgresql.org/docs/current/errcodes-appendix.html."""
@@ -156,19 +158,19 @@ _LASTING: Final = (
     "does not exist", "authentication failed", "no password supplied", "pg_hba.conf", "not permitted to log in",
     "permission denied", "does not support SSL", "certificate", "invalid",
 )  # fmt: skip
-"""Words of a server, or of the library, that refuses a connection for a reason that does not pass by itself."""
+"""Words with which a server, or the library, refuses a connection for a reason that does not pass by itself."""
 
 _QUOTED: Final = re.compile(r"""(["']).*?\1""")
-"""Names of hosts, roles and databases, which may be such words."""
+"""Quoted names of hosts, roles and databases, which may contain such words."""
 
 PROBE_SECONDS: Final = 1.0
-"""How long each host may take to accept a connection that is made to see whether it can be used."""
+"""Seconds that each host may take to accept a test connection."""
 
 _OF_A_HOST: Final = ("host", "hostaddr", "port")
 """Parameters that list one value for each host, or one for all."""
 
 _UNKNOWN: Final = ("0A000", "22023", "42601", "42704")
-"""What an engine says of what it does not know: no such feature, value, syntax, name."""
+"""Errors of an engine about an unknown feature, value, syntax or name."""
 
 
 class NotAllowed(StoreError):
@@ -176,25 +178,25 @@ class NotAllowed(StoreError):
 
 
 class KeyTaken(StoreError):
-    """A row was to be inserted whose key is there already; the transaction did nothing, and is to be rolled back."""
+    """A row to insert has a key that exists; the transaction did nothing, and must be rolled back."""
 
 
 class Session:
-    """One connection, used by one thread at a time.
+    """Connection to a server, used by one thread at a time.
 
     Attributes:
-        warning: of the server, while it did what was run last; empty: it has not warned.
+        warning: warning of the server during the last run; empty if there was none.
     """
 
     def __init__(self, target: Target, settings: Mapping[str, str]) -> None:
         """Connect.
 
         Args:
-            settings: of the session; those that the engine does not know are left out.
+            settings: settings of the session; those unknown to the engine are left out.
 
         Raises:
             DatabaseError: the server can't be reached, or is not ready.
-            StoreError: it refuses, for instance a password.
+            StoreError: the server refuses, for instance a password.
         """
         self.warning = ""
         self._where = target.where
@@ -213,16 +215,16 @@ class Session:
         self.offer([Statement(_SETTING, (name.encode(), value.encode())) for name, value in said])
 
     def run(self, verb: str, statements: Iterable[Statement]) -> list[list[Row]]:
-        """Run statements in one round trip; returns the rows of each.
+        """Run statements in one round trip; return the rows of each.
 
         Args:
-            statements: each goes out at once, so that the server works on it while the next one is made.
-            verb: says what is done with the store, for error messages: read, write, sync.
+            statements: statements to run; each is sent at once, so that the server works while the next one is made.
+            verb: action on the store, for error messages: read, write, sync.
 
         Raises:
-            KeyTaken: a row was to be inserted whose key is there already; the session can be used on.
+            KeyTaken: a row to insert has a key that exists; the session stays usable.
             Fenced: a fence refused, by a division by zero.
-            NotAllowed: the role may not.
+            NotAllowed: the role lacks a right.
             DatabaseError: the database failed in a way that may pass.
             Damaged: the database says that its data is damaged, or tables are gone.
             StoreError: any other failure.
@@ -233,14 +235,14 @@ class Session:
                 expected = self._send(statements)
                 results = self._checked(verb, self._receive(verb))
         except KeyTaken:
-            # The server has left out what came after the error, what was to be prepared, too.
+            # The server has skipped everything after the error, preparing statements included.
             for sql in self._new_names:
                 del self._names[sql]
             raise
         return [_rows(result) for result, is_wanted in zip(results, expected, strict=True) if is_wanted]
 
     def offer(self, statements: Sequence[Statement]) -> None:
-        """Run statements in one round trip, each for itself; those that the engine does not know are left out.
+        """Run statements in one round trip, each in its own transaction; those unknown to the engine are left out.
 
         Raises:
             StoreError: another failure, as in ``run``.
@@ -255,11 +257,11 @@ class Session:
                         self._raise("open", result)
 
     def fileno(self) -> int:
-        """Of the connection's socket."""
+        """Return the descriptor of the connection's socket."""
         return self._pgconn.socket
 
     def hear(self) -> None:
-        """Read what the server says without having been asked.
+        """Read unsolicited messages of the server.
 
         Raises:
             DatabaseError: the connection has failed.
@@ -268,7 +270,7 @@ class Session:
             self._pgconn.consume_input()
 
     def has_heard(self) -> bool:
-        """Whether a notification has been read since this was asked last, alone or with an answer.
+        """Whether a notification has been read since the last call, alone or with an answer.
 
         Raises:
             DatabaseError: the connection has failed.
@@ -280,7 +282,7 @@ class Session:
         return heard
 
     def close(self) -> None:
-        """Close the connection, whatever it is doing; idempotent."""
+        """Close the connection in any state; idempotent."""
         self._connection.close()
 
     @contextmanager
@@ -302,7 +304,7 @@ class Session:
             self.warning = f"{notice.message_primary}; {notice.message_detail}"
 
     def _send(self, statements: Iterable[Statement]) -> list[bool]:
-        """Send statements and a sync; returns for each result to come whether it is a statement's."""
+        """Send statements and a sync; return, for each result to come, whether it is a statement's."""
         pgconn, expected = self._pgconn, []
         self._new_names.clear()
         for statement in statements:
@@ -320,7 +322,7 @@ class Session:
         return expected
 
     def _receive(self, verb: str) -> list[pq.abc.PGresult]:
-        """The results up to the sync."""
+        """Receive the results up to the sync."""
         deadline = monotonic() + self._timeout
         results: list[pq.abc.PGresult] = []
         while True:
@@ -334,14 +336,14 @@ class Session:
             results.append(result)
 
     def _checked(self, verb: str, results: list[pq.abc.PGresult]) -> list[pq.abc.PGresult]:
-        """The results if all is well; what comes after an error is left out by the server."""
+        """Return the results, or raise the first error; the server skips everything after an error."""
         for result in results:
             if result.status not in _WELL:
                 self._raise(verb, result)
         return results
 
     def _wait(self, verb: str, deadline: float) -> None:
-        """Send what is left to send, and wait for the server."""
+        """Send the rest, and wait for the server."""
         unsent = self._pgconn.flush()
         self._poll.modify(self._pgconn.socket, select.POLLIN | (select.POLLOUT if unsent else 0))
         if not self._poll.poll(max(0.0, deadline - monotonic()) * 1000):
@@ -357,7 +359,7 @@ class Session:
         if state == _UNIQUE_VIOLATION:
             raise KeyTaken(f"{self._where}: could not {verb} the store: {primary} (SQLSTATE {state})")
         if state == _DIVISION_BY_ZERO:
-            raise Fenced(f"{self._where}: another scheduler uses this store")
+            raise Fenced(f"{self._where}: another daemon uses this store")
         message = f"{self._where}: could not {verb} the store: {primary} (SQLSTATE {state})"
         if state in _CORRUPTED:
             raise Damaged(f"{message}; restore the database from a backup")
@@ -388,11 +390,11 @@ def _connect(target: Target) -> psycopg.Connection:
 
 
 def reachable(target: Target) -> Target:
-    """The target with the first of its hosts that takes a connection within PROBE_SECONDS, and no other.
+    """Narrow the target to its first host that accepts a connection within PROBE_SECONDS.
 
     Raises:
         DatabaseError: no host can be reached, or none is ready.
-        StoreError: one refuses, for instance a password.
+        StoreError: a host refuses, for instance a password.
     """
     said: list[str] = []
     for conninfo in _each_host(target.conninfo):
@@ -404,14 +406,14 @@ def reachable(target: Target) -> Target:
 
 
 def _each_host(conninfo: str) -> Iterator[str]:
-    """What to connect to each of the hosts by; a host that hangs would keep the library from the next one."""
+    """Yield connection parameters for each host; the library would not go past a host that hangs."""
     said = {key: str(value).split(",") for key, value in conninfo_to_dict(conninfo).items() if key in _OF_A_HOST}
     for n in range(max(map(len, said.values()), default=1)):
         yield make_conninfo(conninfo, **{key: parts[n if len(parts) > 1 else 0] for key, parts in said.items()})
 
 
 def _refused_connection(conninfo: str) -> str:
-    """Why a connection could not be made within PROBE_SECONDS; empty: it was, and is closed again."""
+    """Connect within PROBE_SECONDS, and close; return the reason of a failure, or an empty text."""
     deadline = monotonic() + PROBE_SECONDS
     pgconn = pq.PGconn.connect_start(conninfo.encode())
     try:
@@ -431,13 +433,13 @@ def _refused_connection(conninfo: str) -> str:
 
 
 def _limits(timeout: float) -> dict[str, str]:
-    """Nothing that a stopped daemon holds in the server is held for longer than it may wait itself."""
+    """Make settings that limit how long a stopped daemon's locks and transactions stay in the server."""
     milliseconds = str(int(timeout * 1000))
     return {"idle_in_transaction_session_timeout": milliseconds, "lock_timeout": milliseconds}
 
 
 def _connect_error(where: str, error: psycopg.Error) -> StoreError:
-    """At this point the library knows no SQLSTATE, only what the server, or each of several, said."""
+    """Make the error of a failed connection from its text: the library has no SQLSTATE at this point."""
     said = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
     message = f"{where}: can't connect: {said}"
     of_its_own = _QUOTED.sub("", said)

@@ -1,16 +1,16 @@
-"""The tables of a store in PostgreSQL: makes them, completes older ones, and checks what is there already.
+"""The tables of a store in PostgreSQL: make them, complete older ones, and check existing ones.
 
-| table | has |
+| table | content |
 |---|---|
-| kv_FAMILY | the entries of a family: ``key``, ``value``, ``crc``: see ``checksums`` |
-| schedulers | a row a scheduler: its epoch, and the number of its last turn, which each turn moves on: see ``fence`` |
-| barriers | a row a scheduler, updated by each sync |
-| prefixes | ranges that were dropped and have rows still, and what prefixes are stored as instead; see ``prefixes`` |
-| inbox, inbox_rejected | tasks that producers have inserted, and those that were refused; see ``inbox`` |
-| versions | of these tables |
+| kv_FAMILY | entries of a family: ``key``, ``value``, ``crc``: see ``checksums`` |
+| schedulers | one row: the daemon's epoch, and the number of its last turn, which each turn advances: see ``fence`` |
+| barriers | one row, updated by each sync |
+| prefixes | dropped ranges that still have rows, and prefixes that are stored as others; see ``prefixes`` |
+| inbox, inbox_rejected | tasks that producers have inserted, and refused ones; see ``inbox`` |
+| versions | versions of these tables and of the views |
 
-Only what CockroachDB, YugabyteDB and Citus know, too: no sequences, no advisory locks, no functions in PL/pgSQL. How
-often tables are vacuumed is said apart, because not each of them lets it be said.
+They use only features that CockroachDB, YugabyteDB and Citus have, too: no sequences, no advisory locks, no functions
+in PL/pgSQL. Vacuum settings are separate statements, because not every engine accepts them.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ from taskqueue.store.postgres.session import READS, KeyTaken, NotAllowed, Sessio
 from taskqueue.store.records.layout import DATABASE_FAMILIES, IDS
 
 TABLES_VERSION: Final = 2
-"""2: rows have checksums, and there is the family ``damaged``."""
+"""Version of the tables. 2 added checksums of rows, and the family ``damaged``."""
 TABLES: Final = "tables"
-"""The row of ``versions`` that says the version of the tables."""
+"""Row of ``versions`` with the version of the tables."""
 
 SCHEDULER: Final = 1
-"""The number of the only scheduler that there is."""
+"""Number of the only row in ``schedulers`` and ``barriers``."""
 
 IDS_FILL: Final = 50
-"""Percent to which pages of ``ids`` are filled: a record is written again when its task ends, mostly into its own page
-then, and without a new entry in the index. That saves an eighth of a lifecycle."""
+"""Percent to which pages of ``ids`` are filled.
+
+A record is rewritten when its task ends, and then mostly fits into its own page, without a new entry in the index. That
+saves an eighth of a lifecycle.
+"""
 
 _VACUUM: Final = (
     "autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0"
@@ -43,17 +46,17 @@ _VACUUM: Final = (
 
 
 def table(schema: str, family: str) -> str:
-    """The name of a family's table."""
+    """Return the name of a family's table."""
     return f"{schema}.kv_{family}"
 
 
 def making_schema(schema: str) -> str:
-    """The statement that makes the schema, which takes a right to do so even where it is there."""
+    """Make the statement that creates the schema; it needs the right to do so even if the schema exists."""
     return f"create schema if not exists {schema}"
 
 
 def making(schema: str) -> list[str]:
-    """Statements that make what is missing in the schema; running them again changes nothing."""
+    """Make statements that create missing tables in the schema; running them again changes nothing."""
     return [
         *(
             f"create table if not exists {table(schema, family)} "
@@ -76,13 +79,13 @@ def making(schema: str) -> list[str]:
 
 
 def completing(schema: str) -> list[str]:
-    """Statements that add what tables of version 1 lack; running them again changes nothing."""
+    """Make statements that add the columns missing from version 1; running them again changes nothing."""
     names = [*(table(schema, family) for family in DATABASE_FAMILIES), f"{schema}.schedulers"]
     return [f"alter table {name} add column if not exists crc int4" for name in names]
 
 
 def made(schema: str) -> str:
-    """The statement that says that all is there."""
+    """Make the statement that records that all tables exist."""
     return (
         f"insert into {schema}.versions values ('{TABLES}', {TABLES_VERSION}) "
         f"on conflict (name) do update set number = excluded.number where versions.number < excluded.number"
@@ -90,7 +93,7 @@ def made(schema: str) -> str:
 
 
 def tuning(schema: str) -> list[str]:
-    """Statements that an engine may refuse: how full pages are made, and when dead rows are removed."""
+    """Make statements that an engine may refuse: how full pages are, and when dead rows are removed."""
     return [
         f"alter table {table(schema, IDS)} set (fillfactor = {IDS_FILL})",
         *(f"alter table {table(schema, family)} set ({_VACUUM})" for family in DATABASE_FAMILIES),
@@ -100,17 +103,18 @@ def tuning(schema: str) -> list[str]:
 
 
 def gone(where: str, why: str) -> Damaged:
-    """The error of a store that this process has used, and that is there no more."""
+    """Make the error of a store that this process has used, and that is gone."""
     return Damaged(f"{where}: the store is gone: {why}; restore the database from a backup")
 
 
 def make_tables(target: Target) -> bool:
-    """Make the tables if the schema has none, and complete older ones; rights to do so are needed only then. Returns
-    whether it had none.
+    """Create the tables if the schema has none, and complete older ones; return whether it had none.
+
+    Rights to create tables are needed only then.
 
     Raises:
         FormatError: a newer version has made them.
-        StoreError: the role may not, or the database has another encoding than UTF-8.
+        StoreError: the role lacks a right, or the database has another encoding than UTF-8.
     """
     found = _version(target)
     if found is None or found < TABLES_VERSION:
@@ -119,7 +123,7 @@ def make_tables(target: Target) -> bool:
 
 
 def find_tables(target: Target) -> None:
-    """See that the tables are there which this process has used.
+    """Check that the tables still exist that this process has used.
 
     Raises:
         FormatError: a newer version has made them.
@@ -131,7 +135,7 @@ def find_tables(target: Target) -> None:
 
 
 def _version(target: Target) -> int | None:
-    """The version of the tables, which is none that this program can't use; None: there are no tables.
+    """Return the version of the tables; None if there are no tables.
 
     Raises:
         FormatError: a newer version has made them.
@@ -149,7 +153,7 @@ def _version(target: Target) -> int | None:
 
 
 def _refuse_encoding(session: Session, where: str) -> None:
-    """A database of another encoding has no room for the texts of tasks and reasons, or does not know what they are."""
+    """Refuse a database in another encoding, which can't store all texts, or does not know their meaning."""
     (encoding,) = session.run("read", [Statement("select current_setting('server_encoding')")])[0][0]
     if encoding != b"UTF8":
         raise StoreError(
@@ -159,7 +163,7 @@ def _refuse_encoding(session: Session, where: str) -> None:
 
 
 def tables_version(session: Session, schema: str) -> int | None:
-    """The version of the tables; None: there are none.
+    """Return the version of the tables; None if there are none.
 
     Raises:
         StoreError: they can't be read.
@@ -172,15 +176,15 @@ def tables_version(session: Session, schema: str) -> int | None:
 
 
 def load_prefixes(session: Session, schema: str) -> Prefixes:
-    """Which ranges are retired or stored elsewhere."""
+    """Load the retired ranges and moved prefixes."""
     rows = session.run("read", [Statement(f"select family, stored_as, prefix from {schema}.prefixes")])[0]
     return Prefixes(((family or b"").decode(), stored_as or b"", prefix) for family, stored_as, prefix in rows)
 
 
 def _make(target: Target) -> None:
-    """Make what is missing; only at the end is it said to be there, so that a start that is cut short harms nobody.
+    """Create what is missing. The version is written last, so an interrupted start does no harm.
 
-    A daemon of an older version that still runs writes no checksums, and is fenced before any row has one.
+    A running daemon of an older version writes no checksums, and is fenced before any row has one.
     """
     with closing(Session(target, READS)) as session:
         there = Statement("select 1 from pg_namespace where nspname = $1::text", (target.schema.encode(),))
@@ -191,12 +195,12 @@ def _make(target: Target) -> None:
             session.run("make", map(Statement, statements))
         except NotAllowed as error:
             raise StoreError(
-                f"{error}, so its tables can't be made; let somebody run what "
-                "`taskqueue store init --print-sql` prints, who may make them and says there what this role may do"
+                f"{error}, so its tables can't be made; have an administrator run what "
+                "`taskqueue store init --print-sql` prints, with the rights for this role"
             ) from None
         except KeyTaken as error:
             raise DatabaseError(
-                f"{error}; it is made by somebody else at this moment", "its tables are being made"
+                f"{error}; another session is making it at this moment", "its tables are being made"
             ) from None
         session.offer([Statement(statement) for statement in tuning(target.schema)])
         session.run("make", [Statement(made(target.schema))])

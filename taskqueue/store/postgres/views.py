@@ -1,12 +1,12 @@
-"""Views for people who ask in SQL: projects, tasks and attempts, made of the packed entries by functions in plain SQL.
+"""Views for queries in SQL: projects, tasks and attempts, decoded from the packed entries by functions in plain SQL.
 
-Where what lies is said by ``records/layout``; only what is needed is read here. A value is MessagePack: ``packed_next``
-says how long a head is and how many values it contains, so that whoever has to get behind some values counts them down.
+``records/layout`` describes the encodings; only needed fields are read here. A value is MessagePack: ``packed_next``
+returns how long a head is and how many values it contains, so that a function skips values by counting them down.
 
-They only read, and nothing in the daemon reads them. A daemon that knows a newer version replaces them; columns are
-only ever added at the end, so that views of others that depend on them stay valid.
+Views only read, and the daemon never reads them. A daemon with a newer version replaces them; columns are only ever
+added at the end, so that an operator's own views that depend on them stay valid.
 
-With them the script of all that a store needs, for people whose daemon may not make tables: tables, views, rights.
+``script`` prints all that a store needs, for operators whose daemon may not make tables: tables, views, rights.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from taskqueue.store.records.layout import DATED, PUT_OFF, RETRIED_AT
 
 VIEWS_VERSION: Final = 3
 VIEWS: Final = "views"
-"""The row of ``versions`` that says the version of the views."""
+"""Row of ``versions`` with the version of the views."""
 
 _COUNTS: Final = STATE_NAMES[1:]
 
@@ -45,7 +45,7 @@ _FUNCTIONS: Final = {
         from (select {schema}.number_at(octets, at, 4) as bits) as it""",
     "time_of(seconds double precision) returns timestamptz": """
         select case when seconds > 0 and seconds < 1e11 then to_timestamp(seconds) end""",
-    # How many bytes to go on from the head at this place, and how many values follow that are in it.
+    # Bytes to skip from the head at this place, and the number of values inside it.
     "packed_next(octets bytea, at int, out step int, out inside int)": """
         select case
             when t < 160 or t between 192 and 195 or t >= 224 then 1
@@ -73,7 +73,7 @@ _FUNCTIONS: Final = {
             when t = 223 then 2 * {schema}.number_at(octets, at + 1, 4)::int
             else 0 end
         from (select get_byte(octets, at) as t) as it""",
-    # Where the value lies that is this many values behind a place.
+    # Place of the value that lies this number of values behind a place.
     "packed_behind(octets bytea, at int, count int) returns int": """
         with recursive walk (at, count) as (
             select at, count
@@ -82,17 +82,17 @@ _FUNCTIONS: Final = {
             from walk, lateral {schema}.packed_next(octets, walk.at)
             where walk.count > 0)
         select walk.at from walk where walk.count = 0""",
-    # The same within an array; null: it has no such item.
+    # Place of an item in an array; null if it has no such item.
     "packed_item(octets bytea, index int) returns int": """
         select case when index < inside then {schema}.packed_behind(octets, step, index) end
         from {schema}.packed_next(octets, 0)""",
-    # A text, or octets.
+    # Bytes of a text or of octets.
     "packed_octets(octets bytea, at int) returns bytea": """
         select substring(octets from at + 1 + head for step - head)
         from (select step, case when t < 192 then 1 when t in (196, 217) then 2 when t in (197, 218) then 3 else 5 end
                 as head
             from (select get_byte(octets, at) as t) as first, {schema}.packed_next(octets, at)) as it""",
-    # PostgreSQL has no text with a NUL, which a task may have: U+FFFD stands for it.
+    # PostgreSQL has no text with a NUL, which a task may have, so U+FFFD replaces it.
     "text_of(octets bytea) returns text": """
         select convert_from(case when position('\\x00'::bytea in octets) = 0 then octets else
             decode(replace(regexp_replace(encode(octets, 'hex'), '(..)', ' \\1', 'g'), ' 00', ' efbfbd'), 'hex')
@@ -106,7 +106,7 @@ _FUNCTIONS: Final = {
             when t = 203 then {schema}.float_at(octets, at + 1)
             when t in (204, 205, 206, 207, 211) then {schema}.number_at(octets, at + 1, step - 1)::float8 end
         from (select get_byte(octets, at) as t, step from {schema}.packed_next(octets, at)) as it""",
-    # The number under a name of a map; 0 if it has no such name.
+    # Number under a name of a map; 0 if the map lacks the name.
     "packed_count(octets bytea, at int, name text) returns bigint": """
         with recursive walk (at, count) as (
             select at + 1, inside / 2 from {schema}.packed_next(octets, at)
@@ -115,18 +115,18 @@ _FUNCTIONS: Final = {
         select coalesce((
             select {schema}.packed_number(octets, {schema}.packed_behind(octets, walk.at, 1))::bigint
             from walk where walk.count > 0 and {schema}.packed_text(octets, walk.at) = name), 0)""",
-    # The first key behind all that begin with a prefix of four bytes.
+    # First key behind all that begin with a prefix of four bytes.
     "after_prefix(prefix bytea) returns bytea": """
         select decode(lpad(to_hex({schema}.number_at(prefix, 0, 4) + 1), 8, '0'), 'hex')""",
 }
-"""By their heads; each is immutable, and null if an argument is."""
+"""Bodies of the functions by their heads; each is immutable, and null if an argument is."""
 
 _RECORD_BYTES: Final = layout.RECORD.size
 _PLACE: Final = _RECORD_BYTES - KEY_BYTES
 
 
 def making_views(schema: str) -> list[str]:
-    """Statements that make the functions and views, or replace older ones."""
+    """Make statements that create the functions and views, or replace older ones."""
     functions = [
         f"create or replace function {schema}.{head} language sql immutable strict parallel safe as $f${body}$f$"
         for head, body in ((head, body.replace("{schema}", schema)) for head, body in _FUNCTIONS.items())
@@ -153,7 +153,7 @@ def _projects(schema: str) -> str:
 
 
 def _stored(schema: str, *families: str) -> str:
-    """Projects with the prefixes of their keys, as they are stored, in some families."""
+    """Make SQL for projects with the stored prefixes of their keys in some families."""
     columns = "".join(f", coalesce({family}.stored_as, project.key) as in_{family}" for family in families)
     joins = "".join(
         f" left join {schema}.prefixes {family} on {family}.family = '{family}' and {family}.prefix = project.key"
@@ -167,7 +167,10 @@ def _stored(schema: str, *families: str) -> str:
 
 
 def _tasks(schema: str) -> str:
-    """A lease has the true record of its task; one that was handed out by the turn that made it has no other."""
+    """Make SQL for tasks.
+
+    A leased task's true record is in the lease; a task dispatched by the turn that made it has no other record.
+    """
     leases = layout.ORDERS[PROCESSING]
     ids, specs, leased = (table(schema, family) for family in (layout.IDS, layout.SPECS, leases))
     states = ", ".join(f"'{name}'" for name in STATE_NAMES[1:])
@@ -219,7 +222,7 @@ def _tasks(schema: str) -> str:
 
 
 def _attempts(schema: str) -> str:
-    """The last success of a task is kept in the order of successes, most others in the history."""
+    """Make SQL for attempts. Most are in the history; the last success of a task is in the order of successes."""
     success = layout.ORDERS[SUCCESS]
     history, successes = table(schema, layout.HISTORY), table(schema, success)
     item = f"{schema}.packed_item(value, "
@@ -242,7 +245,7 @@ def _attempts(schema: str) -> str:
 
 
 def make_views(target: Target, session: Session) -> str:
-    """Make the views for people if there are none, or older ones; returns why that could not be, or nothing.
+    """Make the views if they are missing or older; return the reason if they can't be made, else an empty text.
 
     Raises:
         StoreError: the database failed.
@@ -260,10 +263,10 @@ def make_views(target: Target, session: Session) -> str:
 
 
 def script(schema: str) -> str:
-    """All of it as a text for psql, with the rights that a daemon needs which did not make the tables itself."""
+    """Write a script for psql that makes everything, with the rights of a daemon that may not make tables itself."""
     return "\n".join(
         [
-            f"-- The tables of taskqueue, version {TABLES_VERSION}. To run this again completes what is there.",
+            f"-- The tables of taskqueue, version {TABLES_VERSION}. Running this again adds only missing parts.",
             "begin;",
             f"{making_schema(schema)};",
             *(f"{statement};" for statement in (*making(schema), *completing(schema))),
@@ -277,8 +280,8 @@ def script(schema: str) -> str:
             "-- The rights of a daemon whose role, such as taskqueue, is not the owner:",
             f"-- grant usage on schema {schema} to taskqueue;",
             f"-- grant select, insert, update, delete on all tables in schema {schema} to taskqueue;",
-            "-- Those of a producer that inserts tasks into the inbox, and of somebody who only looks:",
+            "-- The rights of a producer that inserts tasks into the inbox, and of a role that only reads:",
             f"-- grant usage on schema {schema} to producer; grant insert on {schema}.inbox to producer;",
-            f"-- grant usage on schema {schema} to looker; grant select on all tables in schema {schema} to looker;",
+            f"-- grant usage on schema {schema} to reader; grant select on all tables in schema {schema} to reader;",
         ]
     )

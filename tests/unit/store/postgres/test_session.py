@@ -17,7 +17,7 @@ from taskqueue.store.postgres.session import target_of
         ("postgresql://db.example:many/crawl", "the port must be a number from 1 to 65535, not 'many'"),
         ("postgresql://db.example:65536/crawl", "the port must be a number from 1 to 65535, not '65536'"),
         ("postgresql://one.example:1,two.example:0/crawl", "the port must be a number from 1 to 65535, not '0'"),
-        ("postgresql://%41%FF/crawl", "what is percent-encoded must be UTF-8"),
+        ("postgresql://%41%FF/crawl", "percent-encoded bytes must be UTF-8"),
         ("postgresql://db.example/crawl?speed=high", 'invalid URI query parameter: "speed"'),
     ],
 )

@@ -132,7 +132,7 @@ def test_a_next_project_that_is_no_number_is_a_finding(records: Records, value: 
 
     (problem,) = check(store_of(with_it), Findings(most=100)).problems
 
-    assert "is no number" in str(problem)
+    assert "is not a number" in str(problem)
 
 
 @pytest.mark.parametrize("key", [EPOCH_KEY, FORMAT_KEY])
