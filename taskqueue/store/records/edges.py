@@ -2,14 +2,14 @@
 
     parents      child, parent ──► mark      children     parent, child ──► mark         propagations   number ──► …
 
-Both orders of an edge have the same life and the same mark: to write it twice costs less than to look it up. What an
-edge leads to is looked up with it: the task at its other end, and of all that a task waits for the results, too.
+Both orders of an edge have the same life and the same mark: writing it twice costs less than looking it up. The task at
+an edge's other end is looked up with it; parents are looked up with their results.
 
-Walks go along edges, several steps in one look-up: a search that took a turn for each step would take hours.
+Walks follow edges, several steps in one look-up: a search that took a turn for each step would take hours.
 
     places ──edges──► tasks at their other ends ──edges──► …        until there are no more, or ``limit`` is reached
 
-Void edges are followed, too: the core can tell which ones are void, for it knows what is being processed.
+Void edges are followed, too: the core knows the processing tasks, and so which edges are void.
 """
 
 from __future__ import annotations
@@ -51,34 +51,34 @@ from taskqueue.store.records.tasks import growing_chunks, read_results
 PROPAGATIONS_A_TURN: Final = 128
 
 RELEASED_BYTES: Final = 16 << 20
-"""Bytes of bodies of tasks that one turn may release; of further ones the specs are read later."""
+"""Bytes of bodies of tasks that one turn may release; later turns read the specs of further tasks."""
 
 _MARK: Final = Packing(">BQ")
 _TASK: Final = Packing(">IB")
 
 task_key = layout.history_key
-"""The part of a key that is a task; its length comes first, so that no task's part begins another's."""
+"""Encode the part of a key that is a task; its length comes first, so that no task's part begins another's."""
 
 BELOW_TASK: Final = b"\xff" * 4
-"""After a task's part: above all that follows it in a key, because no project has that number."""
+"""Bytes that sort behind all that follows a task's part in a key, because no project has that number."""
 
 decode_mark = _MARK.unpack
 _decode_propagation: Final = Decoder(tuple[PropagationKind, int, str, bytes]).decode
 
 
 def encode_mark(mark: Mark) -> bytes:
-    """A value of PARENTS and of CHILDREN."""
+    """Encode a value of PARENTS and of CHILDREN."""
     return _MARK.pack(*mark)
 
 
 def edge_keys(edge: Edge) -> tuple[bytes, bytes]:
-    """The keys of an edge in PARENTS and in CHILDREN."""
+    """Return the keys of an edge in PARENTS and in CHILDREN."""
     child, parent = task_key(*edge.child), task_key(*edge.parent)
     return child + parent, parent + child
 
 
 def tasks_of(key: bytes) -> tuple[TaskRef, TaskRef]:
-    """The two tasks in a key of PARENTS or CHILDREN, in its order; ValueError or ``struct.error`` if it is none."""
+    """Decode the two tasks in a key of PARENTS or CHILDREN, in its order; ValueError or ``struct.error`` if wrong."""
     first, rest = _task_of(key)
     second, rest = _task_of(rest)
     if rest:
@@ -87,24 +87,24 @@ def tasks_of(key: bytes) -> tuple[TaskRef, TaskRef]:
 
 
 def propagation_key(number: int) -> bytes:
-    """A key of PROPAGATIONS."""
+    """Encode a key of PROPAGATIONS."""
     return number.to_bytes(8, "big")
 
 
 def encode_propagation(propagation: Propagation) -> bytes:
-    """A value of PROPAGATIONS."""
+    """Encode a value of PROPAGATIONS."""
     return layout.encode(propagation[1:])
 
 
 def decode_propagation(key: bytes, value: bytes) -> Propagation:
-    """The propagation at a key."""
+    """Decode the propagation at a key."""
     return Propagation(int.from_bytes(key, "big"), *_decode_propagation(value))
 
 
 def read_tasks(
     store: StoreReader, refs: Sequence[tuple[int, str]]
 ) -> tuple[dict[tuple[int, str], Task], dict[TaskRef, None]]:
-    """The tasks that the store knows, without specs, and those that are awaited.
+    """Read known tasks, without specs, and find out which unknown tasks are awaited.
 
     Raises:
         StoreError: the store failed.
@@ -136,7 +136,7 @@ def find_edges(store: Store, refs: Iterable[EdgesRef], found: Found) -> None:
 
 
 def find_propagations(store: Store, ref: PropagationsRef, found: Found) -> None:
-    """Answer a PropagationsRef: with the tasks that the propagations are of, and those that they come to.
+    """Answer a PropagationsRef, with the sources and targets of the propagations.
 
     Raises:
         StoreError: the store failed.
@@ -151,7 +151,7 @@ def find_propagations(store: Store, ref: PropagationsRef, found: Found) -> None:
 
 
 def _steps(store: Store, ref: PropagationsRef) -> Iterator[tuple[Propagation, FoundEdges]]:
-    """The first propagations, each with the edges that it tells next."""
+    """Yield the first propagations, each with the edges of its next step."""
     left, start = ref.edges, propagation_key(ref.first)
     for key, value in store.scan(layout.PROPAGATIONS, start, b"\xff" * 8, PROPAGATIONS_A_TURN):
         propagation = decode_record(layout.PROPAGATIONS, key, decode_propagation, key, value)
@@ -162,19 +162,19 @@ def _steps(store: Store, ref: PropagationsRef) -> Iterator[tuple[Propagation, Fo
         page = read_edges(store, edges)
         left -= len(page.edges) + 1
         yield propagation, page
-        if propagation.kind == "retired":  # the only one that deletes many edges to one parent: see ``_others``
+        if propagation.kind == "retired":  # no other propagation deletes many edges to one parent: see ``_others``
             return
 
 
 def _goes_to_parents(propagation: Propagation) -> bool:
-    """That of a deleted project goes to all children of its tasks first, then to their parents."""
+    """Whether the next step goes to parents; a deleted project's goes to all children of its tasks first."""
     if propagation.kind == "retired":
         return propagation.after.startswith(TO_PARENTS)
     return propagation.kind == "edges"
 
 
 def _named(propagation: Propagation, page: FoundEdges) -> Iterator[TaskRef]:
-    """The tasks that are to be known for a step."""
+    """Yield the tasks that a step needs."""
     if propagation.taskid:
         yield TaskRef(propagation.project, propagation.taskid)
     for edge, _, _ in page.edges:
@@ -184,7 +184,7 @@ def _named(propagation: Propagation, page: FoundEdges) -> Iterator[TaskRef]:
 
 
 def read_edges(store: StoreReader, ref: EdgesRef) -> FoundEdges:
-    """The edges alone; one entry more than asked for is read, to know whether there are further ones."""
+    """Read edges without their tasks; one entry more than asked for is read, to know whether there are further ones."""
     start = task_key(ref.project, ref.taskid) if ref.taskid else layout.project_key(ref.project)
     end = start + BELOW_TASK if ref.taskid else layout.project_key(ref.project + 1)
     family = layout.PARENTS if ref.to_parents else layout.CHILDREN
@@ -205,7 +205,7 @@ def read_edges(store: StoreReader, ref: EdgesRef) -> FoundEdges:
 
 
 def add_tasks(store: Store, refs: list[TaskRef], found: Found) -> None:
-    """Look up tasks, without specs, as far as they have not been looked up yet."""
+    """Look up tasks that have not been looked up yet, without specs."""
     refs = [ref for ref in dict.fromkeys(refs) if ref not in found.tasks and ref not in found.awaited]
     tasks, awaited = read_tasks(store, refs)
     found.tasks.update(tasks)
@@ -213,7 +213,7 @@ def add_tasks(store: Store, refs: list[TaskRef], found: Found) -> None:
 
 
 def _fill_released(store: Store, pages: Sequence[FoundEdges], found: Found) -> None:
-    """Read the specs of tasks that wait for these edges only; what is not read now is read before it is handed out."""
+    """Read specs of tasks that wait only for these edges; other specs are read before the dispatch."""
     told = Counter(edge.child for page in pages for edge, mark, _ in page.edges if not mark.state)
     children = [(found.tasks.get(ref), count) for ref, count in told.items()]
     waiting = [task for task, count in children if task is not None and task.links and task.links.missing <= count]
@@ -229,9 +229,9 @@ def _fill_released(store: Store, pages: Sequence[FoundEdges], found: Found) -> N
 
 
 def _others(store: Store, propagation: Propagation, page: FoundEdges, found: Found) -> dict[TaskRef, list[Edge]]:
-    """By parent, of those that are awaited: the first edges to it but for those that this propagation deletes.
+    """Find the first edges to each awaited parent that this propagation does not delete, by parent.
 
-    More than the other propagations of a turn can delete are looked up, so that what it deletes can't be all.
+    The look-up covers more than the other propagations of a turn can delete, so they can't delete all of its edges.
     """
     others: dict[TaskRef, list[Edge]] = {}
     for own, _, _ in page.edges:
@@ -246,7 +246,7 @@ def _others(store: Store, propagation: Propagation, page: FoundEdges, found: Fou
 
 
 def _deleted(propagation: Propagation, child: TaskRef) -> tuple[bytes, bytes]:
-    """Where, among the children of a task, those begin and end whose edges to it the propagation deletes."""
+    """Return the range of a task's children whose edges to it the propagation deletes."""
     if propagation.kind == "retired":
         return layout.project_key(propagation.project), layout.project_key(propagation.project + 1)
     return task_key(*child), task_key(*child) + b"\0"
@@ -287,7 +287,7 @@ def _parents(store: Store, ref: ParentsRef, found: Found) -> FoundParents:
 
 
 def walk(store: Store, ref: WalkRef, found: Found) -> dict[EdgePlace, FoundEdges]:
-    """Answer a WalkRef, breadth first; the children of the edges are added to what was found.
+    """Answer a WalkRef, breadth first; the children of the edges are added to ``found``.
 
     Raises:
         StoreError: the store failed.
@@ -335,7 +335,7 @@ def add_links(batch: Batch, writes: WriteSet) -> None:
 
 
 def _over_record(task: Task) -> bytes:
-    """The record of a task that is over."""
+    """Encode the record of a finished task."""
     if task.bare or task.links is None:
         return layout.encode_bare(task)
     record = layout.encode_record(task)

@@ -1,13 +1,13 @@
-"""Epochs, the fencing tokens of a store: each start of a scheduler begins one, which fences all earlier ones.
+"""Epochs, the fencing tokens of a store: each start of a daemon begins one, which fences all earlier ones.
 
 The newest epoch is stored in family ``meta``, key ``epoch``, in decimal. It is the upper part of every number that the
-scheduler issues (seqs and tokens). Numbers are signed on the wire, which leaves the epoch 19 bits: half a million
+daemon issues (seqs and tokens). Numbers are signed on the wire, which leaves the epoch 19 bits: half a million
 starts.
 
 Epochs are skipped in a store that may lack the newest history, such as a restored backup or one that lost changes.
 Fetchers may hold tokens of epochs that such a store has never seen, and no token may be issued twice; so the epoch is
 raised as if the store had been started SKIPPED_EPOCHS times. The stored boot id is deleted, too, so that buckets start
-empty and leases get the grace that follows a power cut: what was handed out meanwhile is unknown.
+empty and leases get the grace that follows a power cut: tasks dispatched meanwhile are unknown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EPOCH_BITS: Final = 19
 
 
 def next_epoch(epoch: int, where: str) -> int:
-    """The epoch after this one.
+    """Return the epoch after this one.
 
     Raises:
         StoreError: all epochs are used up.
@@ -35,7 +35,7 @@ def next_epoch(epoch: int, where: str) -> int:
 
 
 def epoch_batch(epoch: int) -> Batch:
-    """The batch that begins an epoch once it is written and synced."""
+    """Make the batch that begins an epoch once it is written and synced."""
     return Batch(puts={META: [(EPOCH_KEY, b"%d" % epoch)]})
 
 
@@ -46,15 +46,15 @@ def refuse_older(epoch: int, newest: int, where: str) -> None:
         Fenced: a newer epoch has begun.
     """
     if epoch != newest:
-        raise Fenced(f"{where}: epoch {epoch} is over, {newest} has begun; another scheduler uses this store")
+        raise Fenced(f"{where}: epoch {epoch} has ended, {newest} has begun; another daemon uses this store")
 
 
 SKIPPED_EPOCHS: Final = 1024
-"""Starts that may have happened after the newest one the store knows. An epoch has 19 bits: room for 500 skips."""
+"""Starts that may have followed the newest one in the store. An epoch has 19 bits: room for 500 skips."""
 
 
 def skip_epochs(store: Store, where: str, above: int = 0) -> int:
-    """Skip epochs above the store's newest one and above ``above``; returns the last epoch that is skipped.
+    """Skip epochs above the store's newest one and above ``above``; return the last skipped epoch.
 
     Raises:
         StoreError: too few epochs are left, or the store failed.
@@ -63,7 +63,12 @@ def skip_epochs(store: Store, where: str, above: int = 0) -> int:
 
 
 def begin_unclean(store: Store, where: str, above: int, skipped: int) -> int:
-    """The same for so many epochs; none where it is known that no later ones had begun."""
+    """Skip a number of epochs; return the last skipped one.
+
+    Args:
+        above: epoch that must be skipped, too.
+        skipped: number of epochs; 0 if no later ones can have begun.
+    """
     epoch = store.begin()
     last = max(epoch, above) + skipped
     next_epoch(last, where)

@@ -1,9 +1,9 @@
-"""Flows and what was staged for them: keys and values, how a turn writes them, and how it looks them up.
+"""Flows and their staged tasks: keys and values, how a turn writes them, and how it looks them up.
 
     flows      number ──► FlowRecord
     stages     number, index ──► the task as it was staged         stage_ids    number, taskid ──► index
 
-What was staged stays as long as the flow is known: it is the list of its tasks.
+Staged tasks stay as long as the flow is known: they are the list of its tasks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from taskqueue.store.records.format import META
 from taskqueue.store.records.reading import decode_record
 
 PAGE_BYTES: Final = 4 << 20
-"""Bytes of staged tasks at which a page ends, though not before its first task."""
+"""Bytes of staged tasks that end a page, but not before its first task."""
 
 FIRST_READ: Final = 8
 """Tasks of the first read for a page; each further read has twice as many, as long as they are small."""
@@ -35,30 +35,30 @@ _NUMBER: Final = Packing(">I")
 _PLACE: Final = Packing(">II")
 
 flow_key = _NUMBER.pack
-"""number -> bytes: a key of FLOWS, and how those in STAGES and STAGE_IDS begin."""
+"""number -> bytes: encode a key of FLOWS, and the beginning of keys of STAGES and STAGE_IDS."""
 
 stage_key = _PLACE.pack
-"""(number, index) -> bytes: a key of STAGES."""
+"""(number, index) -> bytes: encode a key of STAGES."""
 
 encode_index = _NUMBER.pack
-"""A value of STAGE_IDS."""
+"""index -> bytes: encode a value of STAGE_IDS."""
 
 decode_flow: Final = Decoder(FlowRecord).decode
 decode_staged: Final = Decoder(NewTask).decode
 
 
 def member_key(flow: int, taskid: str) -> bytes:
-    """A key of STAGE_IDS."""
+    """Encode a key of STAGE_IDS."""
     return flow_key(flow) + taskid.encode()
 
 
 def flow_of(key: bytes) -> int:
-    """The number in a key of FLOWS, STAGES or STAGE_IDS."""
+    """Decode the number in a key of FLOWS, STAGES or STAGE_IDS."""
     return int(_NUMBER.unpack_from(key)[0])
 
 
 def decode_index(value: bytes) -> int:
-    """A value of STAGE_IDS; ``struct.error`` if it is none."""
+    """Decode a value of STAGE_IDS; ``struct.error`` if it is malformed."""
     return int(_NUMBER.unpack(value)[0])
 
 
@@ -125,7 +125,7 @@ def _read(store: Store, ref: StageRef) -> list[NewTask]:
 
 
 def _scan(store: Store, ref: StageRef, skipped: int, limit: int) -> list[Entry]:
-    """Entries of the page that lie behind so many of it."""
+    """Read entries of the page behind its first ``skipped`` ones."""
     if ref.backwards:
         end = stage_key(ref.flow, ref.first + 1 - skipped)
         return store.scan_back(layout.STAGES, flow_key(ref.flow), end, limit)
@@ -133,7 +133,7 @@ def _scan(store: Store, ref: StageRef, skipped: int, limit: int) -> list[Entry]:
 
 
 def _find_shown(store: Store, ref: StageRef, page: FoundStage, found: Found) -> None:
-    """Look up how far the tasks of a page are, and which of those that they wait for are of the flow."""
+    """Look up the states of a page's tasks, and their parents in the flow."""
     refs = [TaskRef(ref.shown, task.taskid) for task in page.tasks]
     tasks, awaited = read_tasks(store, [each for each in refs if each not in found.tasks])
     found.tasks.update(tasks)
@@ -146,7 +146,7 @@ def _find_shown(store: Store, ref: StageRef, page: FoundStage, found: Found) -> 
 
 
 def _last_attempts(store: Store, tasks: Sequence[Task]) -> dict[str, Attempt]:
-    """The attempts that successes ended with, by taskid, of those whose entries have them."""
+    """Return the attempts of successes, by taskid, if their entries have them."""
     family = layout.ORDERS[SUCCESS]
     keys = [layout.order_key(task.project, task.key) for task in tasks]
     attempts = {
@@ -158,7 +158,7 @@ def _last_attempts(store: Store, tasks: Sequence[Task]) -> dict[str, Attempt]:
 
 
 def _kept_attempts(store: Store, tasks: Sequence[Task]) -> dict[str, Attempt]:
-    """The last attempts in the histories of tasks, by taskid."""
+    """Return the last attempts in the histories of tasks, by taskid."""
     run = [task for task in tasks if task.lastcrawltime or task.state in OVER]
     keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in run]
     return {

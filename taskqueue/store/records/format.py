@@ -1,4 +1,4 @@
-"""The format version of a store, and how an older store is migrated.
+"""The format version of a store, and the migration of older stores.
 
 The version is stored in family ``meta``, key ``format``, in decimal. Opening a store compares it:
 
@@ -7,7 +7,7 @@ The version is stored in family ``meta``, key ``format``, in decimal. Opening a 
     older     migrations, one step per version, each synced before the next; FormatError if a step is missing
     newer     FormatError, and nothing is changed
 
-A step that is interrupted is run again from its start, so steps are idempotent. They are in ``migrations``.
+An interrupted step is run again from its start, so steps are idempotent. They are in ``migrations``.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ FORMAT: Final = 8
 META: Final = "meta"
 FORMAT_KEY: Final = b"format"
 _EPOCH_KEY: Final = b"epoch"
-"""As ``epoch`` has it; a store in which an epoch has begun is no new one."""
+"""Key of the epoch, as in ``epochs``; a store in which an epoch has begun is not new."""
 
 DIGITS_MOST: Final = 18
-"""Digits that a decimal number in META may have."""
+"""Digits of a decimal number in META, at most."""
 
 NO_EPOCH: Final = 0
-"""The epoch of a store in which none has begun."""
+"""Epoch of a store in which none has begun."""
 
 Migration = Callable[[Store, int], None]
-"""Rewrites the records of one version as the next one has them; called with the store and the epoch to write under."""
+"""Rewrites the records of one version for the next one; called with the store and the epoch to write under."""
 
 Migrations = Mapping[int, Migration]
-"""By the version that they start from."""
+"""Migrations by the version that they start from."""
 
 
 def refuse_newer(store: Store, where: str) -> None:
@@ -57,14 +57,14 @@ def refuse_other(store: StoreReader, where: str) -> None:
     """Check that a store that is only to be read has the present format.
 
     Raises:
-        FormatError: it has another one.
+        FormatError: the store has another format.
     """
     found = store.get(META, [FORMAT_KEY])[0]
     if found != b"%d" % FORMAT:
         version = found.decode(errors="replace") if found else "none"
         raise FormatError(
             f"{where}: the store has format {version}, not {FORMAT}; "
-            "one that is older is brought up to date when a scheduler of this version is started on it"
+            "a daemon of this version brings an older one up to date when it starts"
         )
 
 
@@ -72,8 +72,8 @@ def upgrade(store: Store, where: str, migrations: Migrations) -> None:
     """Bring the store to format FORMAT, step by step; nothing is written if it has that format already.
 
     Raises:
-        FormatError: it is newer, or too old to be migrated.
-        Unreadable: it is not new, and does not say its format.
+        FormatError: the format is newer, or too old to be migrated.
+        Unreadable: the store is not new, but its format is missing.
     """
     refuse_newer(store, where)
     version = _version(store, where)
@@ -99,7 +99,7 @@ def _migrate(store: Store, where: str, version: int, migrations: Migrations) -> 
 
 
 def _version(store: Store, where: str) -> int | None:
-    """The store's format; None for a new store."""
+    """Read the store's format; None for a new store."""
     text = store.get(META, [FORMAT_KEY])[0]
     if text is None:
         return None

@@ -1,7 +1,7 @@
-"""What happened, by time: failed attempts, events by the minute and hour, and how the daemon was by the minute.
+"""Events by time: failed attempts, counts by the minute and hour, and the daemon's own figures by the minute.
 
 failures   place of the failure ──► Failure                                 scanned, in the order of their times
-points     series, time, project ──► events, or a DaemonMinute              at start the slices that there are, and
+points     series, time, project ──► events, or a DaemonMinute              at start all slices, and
                                                                             the newest one; later single points
 """
 
@@ -20,17 +20,17 @@ from taskqueue.store.records.reading import decode_record, pages
 
 
 def failure_key(place: int) -> bytes:
-    """The key in FAILURES of a failure's place."""
+    """Encode the key in FAILURES of a failure's place."""
     return place.to_bytes(KEY_BYTES, "big")
 
 
 def failure_place(key: bytes) -> int:
-    """The place encoded in a key of FAILURES."""
+    """Decode the place in a key of FAILURES."""
     return int.from_bytes(key, "big")
 
 
 def find_failures(store: Store, ref: FailuresRef) -> FoundFailures:
-    """Answer a FailuresRef; one entry more than asked for is read, to know which comes next.
+    """Answer a FailuresRef; one entry more than asked for is read, to know the next place.
 
     Raises:
         StoreError: the store failed.
@@ -45,11 +45,11 @@ def find_failures(store: Store, ref: FailuresRef) -> FoundFailures:
 
 
 LATEST: Final = 2**32 - 1
-"""Above every time that a point can have."""
+"""Time above all that a point can have."""
 
 
 def load_slices(store: StoreReader, resolution: Resolution) -> LoadedSlices:
-    """All slices of a resolution, and the points of the newest one. Costs as much as there are slices, and projects.
+    """Load all slices of a resolution, and the points of the newest one; the cost grows with slices and projects.
 
     Raises:
         StoreError: the store failed.
@@ -69,7 +69,7 @@ def load_slices(store: StoreReader, resolution: Resolution) -> LoadedSlices:
 
 
 def load_daemon_minutes(store: StoreReader) -> list[DaemonMinute]:
-    """How the daemon was by the minute; nothing in a store of before that was kept.
+    """Load the daemon's own figures by the minute; none from a store that is older than these.
 
     Raises:
         StoreError: the store failed.
@@ -83,7 +83,7 @@ def load_daemon_minutes(store: StoreReader) -> list[DaemonMinute]:
 
 
 def find_points(store: StoreReader, ref: PointsRef) -> list[Row | None]:
-    """Answer a PointsRef: points in the order of its times; None where there is none.
+    """Answer a PointsRef: points in the order of its times; None for a time without one.
 
     Raises:
         StoreError: the store failed.
@@ -107,6 +107,6 @@ def _named(key: bytes) -> tuple[Resolution, int, int]:
 
 
 def slice_range(resolution: Resolution, at: int) -> tuple[bytes, bytes]:
-    """Start and end of the keys of all projects' points at one time, in minutes or hours since 1970."""
+    """Return start and end of the keys of all projects' points at one time, in minutes or hours since 1970."""
     first, last = layout.point_key(resolution, at, 1), layout.point_key(resolution, at + 1, 1)
     return first, last[:5]

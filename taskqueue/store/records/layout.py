@@ -1,18 +1,18 @@
-"""What the bytes in the store mean: the families, their keys and values. Pure; no I/O ever comes in here.
+"""Layout of the bytes in the store: families, keys and values. Pure; no I/O ever comes in here.
 
 | family | key | value |
 |---|---|---|
 | meta | name | format, epoch, boot id, clean flag, secret, numbers for the next project and log entry; drained names |
 | projects | project | ProjectRecord |
 | ids | project, taskid | record |
-| specs | project, seq | taskid, url, schedule, body, depth, what is known of the page |
+| specs | project, seq | taskid, url, schedule, body, depth, facts about the fetched page |
 | ready, delayed, blocked | project, place | record |
 | leases | project, place | record, taskid, session, number, deadline, selected_at |
 | success | project, place | 0xff, length of the taskid (1 byte), taskid, seconds (float), fetcher of the last attempt |
 | failed | project, place | 0xfe, length of the taskid (1 byte), taskid, error of the last attempt, if it is short |
-| failed, cancelled | project, place | taskid; of a success, too, if nothing is known of how it came |
-| deferred | project, seq | the NewTask that waits for the end of a lease |
-| results | project, taskid | the result of its last success, as it came |
+| failed, cancelled | project, place | taskid; also of a success without a known attempt |
+| deferred | project, seq | the NewTask that is deferred until the lease ends |
+| results | project, taskid | result of its last success, as reported |
 | history | project, length of the taskid (1 byte), taskid, slot (1 byte) | Attempt |
 | counters | project | CountersRecord |
 | buckets | name | BucketRecord |
@@ -20,51 +20,52 @@
 | members | id of an operation (8 bytes) | numbers of the projects that it goes through, until it has ended |
 | sessions | session | SessionRecord |
 | failures | place | Failure |
-| outcomes | session, n % OUTCOME_WINDOW | n, the answer as it was sent |
+| outcomes | session, n % OUTCOME_WINDOW | n, the reply as it was sent |
 | log | number (8 bytes) | ChangeRecord |
 | parents | child, parent | state of the edge (1 byte), its number (8 bytes) |
-| children | parent, child | the same |
+| children | parent, child | state of the edge (1 byte), its number (8 bytes) |
 | propagations | number (8 bytes) | kind, project, taskid, after |
 | flows | number (4 bytes) | FlowRecord |
-| stages | number of a flow (4 bytes), index (4 bytes) | the NewTask that was staged |
+| stages | number of a flow (4 bytes), index (4 bytes) | the staged NewTask |
 | stage_ids | number of a flow (4 bytes), taskid | its index (4 bytes) |
 | slot_names | project, name | number of the slot (4 bytes) |
 | slots | project, number (4 bytes) | SlotRecord |
 | slots_ready, slots_waiting | project, division (4 bytes), entry (16, 12 bytes): see ``slot_records`` | nothing |
-| reruns | id of an operation (8 bytes), kind (1 byte), place | what is in its set, see ``operations`` |
-| damaged | name of a family, 0 (1 byte), key there | what lay there, why it was set aside, when; in a database only |
-| points | series (1 byte), minutes or hours since 1970 (4 bytes), project, unless it is all | events |
+| reruns | id of an operation (8 bytes), kind (1 byte), place | element of its set, see ``operations`` |
+| damaged | name of a family, 0 (1 byte), key there | its value, reason and time; in a database only |
+| points | series (1 byte), minutes or hours since 1970 (4 bytes), project, or none for all | events |
 | points | 4 (1 byte), minutes since 1970, modulo 1,440 (4 bytes) | DaemonMinute |
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers do. The
 lower half of a place is the task's seq. A record is 50 bytes, or 54, and the itag; the rest is MessagePack. The upper
-four bits of a record's ``retried`` are the task's crashes, the one below says that it was put off, the next one that 4
-bytes more say in which unix second the task first came; 0x10 of its state says that it has a result. What follows the
-body of a spec, and the check of a lease, are left out where they say nothing. A child or a parent is its project, the
-length of its taskid (1 byte), its taskid.
+four bits of a record's ``retried`` count the task's crashes, the bit below means that it was put off, the next one that
+4 more bytes have the unix second in which the task was first pushed; 0x10 of its state means that it has a result. The
+fields behind the body of a spec, and the check of a lease, are left out if empty. A child or a parent is its project,
+the length of its taskid (1 byte), its taskid.
 
-What a record says of some tasks only are bits of two of its bytes, and what stands between its fixed part and the itag:
+Facts that only some tasks have are bits of two bytes, and fields between the fixed part and the itag:
 
     state  bits  …  retried  bits  …  place | pushed_at        | times             | slot, throttled
                                               only with DATED    only with PUT_OFF   only with IN_SLOT
                                             | edge number, missing, on_failure | flow              | itag
                                               only with HAS_PARENTS              only with IN_FLOW
 
-So a task without them has not a byte more. When the task came counts as fixed: each task has it that came since it is
-kept. Of an awaited task, which is unknown, all that is kept in ids is AWAITED.
+So a task without them needs no byte more. The time of the first push counts as fixed: only old tasks lack it. Of an
+awaited task, which is unknown, ids has only AWAITED.
 
-Values in the orders of finished tasks say what is known of the last attempt, so that a success costs no write of its
-own, and a search for errors no look-up.
+Values in the orders of finished tasks have the last attempt, so that a success costs no write of its own, and a search
+for errors no look-up.
 
 Rules:
-1. A spec is written when its task is created, replaced or restarted, and never moves: what moves is the
-   record. Only that of a task with ``recrawl`` is written anew with each success, under a new seq.
-2. While a task is processing, its record in ``leases`` is true and the one in ``ids`` may be that from before
-   the hand-out. Its seq, its attempts, and that it is live, are always true in ``ids``. If it was handed out in the
+1. A spec is written when its task is created, replaced or restarted, and never moves; only the record
+   moves. Only a task with ``recrawl`` gets a new spec with each success, under a new seq.
+2. While a task is processing, its record in ``leases`` is true and the one in ``ids`` may be from before
+   the dispatch. Its seq, its attempts, and that it is live, are always true in ``ids``. If it was dispatched in the
    very turn that made it, ``ids`` doesn't have it at all yet (it is *unlisted*). This saves two writes a task.
-3. A record in ``ids`` tells state and place, so it finds the entry in the order and, by seq, the spec; of a bare task
-   there is neither, nor a history.
-Why bodies lie apart by seq, and what it costs: docs/why/decisions/0001-record-layout.md.
+3. A record in ``ids`` has state and place, so it leads to the entry in the order and, by seq, to the spec; a bare task
+   has neither, nor a history.
+
+docs/why/decisions/0001-record-layout.md says why bodies are stored apart by seq, and at what cost.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ SLOTS_READY: Final = "slots_ready"
 SLOTS_WAITING: Final = "slots_waiting"
 
 ORDERS: Final[dict[int, Family]] = {state: "leases" if state == PROCESSING else STATE_NAMES[state] for state in STATES}
-"""The family that stores each state's order. It has the state's name, but for that of what is processing."""
+"""Family that stores each state's order, with the state's name, except that of processing tasks."""
 
 PROJECT_FAMILIES: Final[tuple[Family, ...]] = (
     PROJECTS, IDS, SPECS, *ORDERS.values(), DEFERRED, HISTORY, RESULTS, COUNTERS,
@@ -140,7 +141,7 @@ PROJECT_FAMILIES: Final[tuple[Family, ...]] = (
 LIVE_FAMILIES: Final[tuple[Family, ...]] = (
     *(ORDERS[state] for state in sorted(LIVE)), DEFERRED, SLOTS_READY, SLOTS_WAITING,
 )  # fmt: skip
-"""What contains live tasks only, and the orders of slots: ``clear`` drops it, and the sweep deletes the rest later."""
+"""Families of live tasks only, and orders of slots; ``clear`` drops them, and the sweep deletes the rest later."""
 
 FAMILIES: Final[tuple[Family, ...]] = (
     META, *PROJECT_FAMILIES, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS, MEMBERS, FAILURES, LOG, POINTS,
@@ -148,7 +149,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
 )  # fmt: skip
 
 DAMAGED: Final = "damaged"
-"""In a database only, whose rows have no other checksums than ours."""
+"""Family of damaged rows, only in a database, whose rows have only our own checksums."""
 DATABASE_FAMILIES: Final[tuple[Family, ...]] = (*FAMILIES, DAMAGED)
 
 BOOT_KEY: Final = b"boot"
@@ -161,10 +162,10 @@ DRAINED_KEY: Final = b"drained"
 META_KEYS: Final = (
     BOOT_KEY, CLEAN_KEY, SECRET_KEY, DRAINED_KEY, NEXT_PROJECT_KEY, NEXT_LOG_KEY, NEXT_FLOW_KEY,
 )  # fmt: skip
-"""Those of META that are not the store's own."""
+"""Keys of META that are not the store's own."""
 
 UNREADABLE: Final = (PackingError, MsgspecError, ValueError, IndexError)
-"""What the decoders raise for bytes that they did not write; UnicodeDecodeError is a ValueError."""
+"""Errors of the decoders on malformed bytes; UnicodeDecodeError is a ValueError."""
 
 # ------------------------------------------------------------------------------------------------ keys
 
@@ -172,7 +173,7 @@ PROJECT_BYTES: Final = 4
 """Length of the project's number at the beginning of a key of PROJECT_FAMILIES."""
 
 LAST_KEY: Final = b"\xff" * 8
-"""Above every key of every family: project numbers stay below 2**32 - 1, sessions below 2**15 bytes."""
+"""Key above all keys of all families: project numbers stay below 2**32 - 1, sessions below 2**15 bytes."""
 
 SEQ_BYTES: Final = KEY_BYTES // 2
 _PROJECT: Final = Packing(">I")
@@ -182,55 +183,55 @@ _TIME: Final = Packing(">I")
 _TASK: Final = Packing(">IB")
 
 project_key = _PROJECT.pack
-"""project -> bytes."""
+"""project -> bytes: encode the beginning of a project's keys."""
 
 seq_key = _SEQ.pack
-"""(project, seq) -> bytes."""
+"""(project, seq) -> bytes: encode a key of SPECS and DEFERRED."""
 
 
 def id_key(project: int, taskid: str) -> bytes:
-    """A key of IDS and of RESULTS."""
+    """Encode a key of IDS and of RESULTS."""
     return project_key(project) + taskid.encode()
 
 
 def order_key(project: int, place: int) -> bytes:
-    """A key in a state's order."""
+    """Encode a key in a state's order."""
     return project_key(project) + place.to_bytes(KEY_BYTES, "big")
 
 
 def spec_key_of(key: bytes) -> bytes:
-    """The key in SPECS of the task at this key of an order."""
+    """Return the key in SPECS of the task at this key of an order."""
     return key[:PROJECT_BYTES] + key[-SEQ_BYTES:]
 
 
 def project_of(key: bytes) -> int:
-    """The project in a key of one of PROJECT_FAMILIES."""
+    """Decode the project in a key of PROJECT_FAMILIES."""
     return int(_PROJECT.unpack_from(key)[0])
 
 
 def seq_of(key: bytes) -> int:
-    """The seq in a key of SPECS or of an order."""
+    """Decode the seq in a key of SPECS or of an order."""
     return int.from_bytes(key[-SEQ_BYTES:], "big")
 
 
 def place_of(key: bytes) -> int:
-    """The place in a key of an order."""
+    """Decode the place in a key of an order."""
     return int.from_bytes(key[-KEY_BYTES:], "big")
 
 
 def history_key(project: int, taskid: str) -> bytes:
-    """The prefix of a task's keys in HISTORY; its length comes first, so that no task's prefix begins another's."""
+    """Encode the prefix of a task's keys in HISTORY; its length comes first, so no task's prefix begins another's."""
     text = taskid.encode()
     return _TASK.pack(project, len(text)) + text
 
 
 def attempt_key(project: int, taskid: str, index: int) -> bytes:
-    """The key of an attempt in a history."""
+    """Encode the key of an attempt in a history."""
     return history_key(project, taskid) + bytes((index,))
 
 
 def taskid_of_attempt(key: bytes) -> str:
-    """The taskid in a key of an attempt; raises ValueError if its length is not that of the key."""
+    """Decode the taskid in a key of an attempt; ValueError if its length is not that of the key."""
     length = key[PROJECT_BYTES]
     if len(key) != PROJECT_BYTES + 1 + length + 1:
         raise ValueError(f"{len(key)} bytes, with a taskid of {length}")
@@ -238,17 +239,17 @@ def taskid_of_attempt(key: bytes) -> str:
 
 
 def operation_key(operation: int) -> bytes:
-    """A key of OPERATIONS and of MEMBERS."""
+    """Encode a key of OPERATIONS and of MEMBERS."""
     return operation.to_bytes(8, "big")
 
 
 def operation_of(key: bytes) -> int:
-    """The id in a key of OPERATIONS or MEMBERS."""
+    """Decode the id in a key of OPERATIONS or MEMBERS."""
     return int.from_bytes(key, "big")
 
 
 def log_key(number: int) -> bytes:
-    """A key of LOG."""
+    """Encode a key of LOG."""
     return number.to_bytes(8, "big")
 
 
@@ -262,18 +263,18 @@ DAEMON_MINUTES: Final = (b"\4", b"\5")
 
 
 def daemon_minute_key(place: int) -> bytes:
-    """A key of POINTS, by a place in the ring of the daemon's minutes."""
+    """Encode the key of a place in the ring of the daemon's minutes."""
     return DAEMON_MINUTES[0] + _TIME.pack(place)
 
 
 def point_key(resolution: Resolution, at: int, project: int = ALL) -> bytes:
-    """A key of POINTS."""
+    """Encode a key of POINTS."""
     slice_key = _SERIES[resolution, project == ALL] + _TIME.pack(at)
     return slice_key if project == ALL else slice_key + project_key(project)
 
 
 def point_of(key: bytes) -> tuple[Resolution, int, int]:
-    """Resolution, time and project (or ALL) in a key of POINTS; ValueError if it is none."""
+    """Decode resolution, time and project (or ALL) in a key of POINTS; ValueError if it is malformed."""
     for (resolution, is_all), series in _SERIES.items():
         if key[:1] == series and len(key) == (5 if is_all else 9):
             return resolution, _TIME.unpack_from(key, 1)[0], ALL if is_all else project_of(key[5:])
@@ -281,48 +282,48 @@ def point_of(key: bytes) -> tuple[Resolution, int, int]:
 
 
 def slices_range(slices: DroppedSlices) -> list[tuple[bytes, bytes]]:
-    """Start and end of the key ranges in POINTS that the slices occupy."""
+    """Return start and end of the key ranges in POINTS that the slices occupy."""
     whole = (True, False) if slices.whole else (False,)
     times = _TIME.pack(slices.start), _TIME.pack(slices.end)
     return [(series + times[0], series + times[1]) for series in (_SERIES[slices.resolution, each] for each in whole)]
 
 
 def session_key(session: str) -> bytes:
-    """A key of SESSIONS; the length comes first, so that no session's key is a prefix of another's."""
+    """Encode a key of SESSIONS; the length comes first, so that no session's key is a prefix of another's."""
     text = session.encode()
     return _LENGTH.pack(len(text)) + text
 
 
 def outcome_key(session: str, n: int) -> bytes:
-    """The key in OUTCOMES of request ``n`` of a session; a ring of OUTCOME_WINDOW slots."""
+    """Encode the key in OUTCOMES of request ``n`` of a session, in a ring of OUTCOME_WINDOW places."""
     return session_key(session) + bytes((n % OUTCOME_WINDOW,))
 
 
 # ------------------------------------------------------------------------------------------------ records
 
 RECORD: Final = Packing(f">BBiIQdd{KEY_BYTES}s")
-"""state, flags, priority, retried and crashes, token, exetime, lastcrawltime, place; the itag follows."""
+"""Fixed part of a record: state, flags, priority, retried and crashes, token, exetime, lastcrawltime, place."""
 
 DATED_RECORD: Final = Packing(f"{RECORD.format}I")
-"""A RECORD, and the unix second in which the task first came."""
+"""Fixed part of a record with the unix second in which the task was first pushed."""
 
 DATED: Final = 0x04
-"""Beside it: the record says when the task first came."""
+"""Bit beside PUT_OFF: the record has the time of the first push."""
 
 DATED_RETRIED: Final = DATED << 24
-"""The bit in ``retried`` by which such a record is known."""
+"""DATED within the whole ``retried``."""
 
 HELD_BACK: Final = 1
 TIMED_OUT: Final = 2
 APART: Final = 4
 BARE: Final = 8
 ATTEMPTS_SHIFT: Final = 4
-"""The upper half of the flags counts attempts, modulo ATTEMPTS_KEPT."""
+"""Bits below the upper half of the flags, which counts attempts modulo ATTEMPTS_KEPT."""
 CRASHES_SHIFT: Final = 28
 
 
 def task_of(project: int, taskid: str, record: bytes) -> Task:
-    """The task that a record describes, as stored, without spec and lease; ValueError if it has no such state."""
+    """Decode the task of a record, without spec and lease; ValueError if its state is invalid."""
     links, slot, put_off, pushed_at, marks = None, (0, 0), 0, 0, record[0]
     size = fixed_bytes(record)
     if size != RECORD.size:
@@ -333,7 +334,7 @@ def task_of(project: int, taskid: str, record: bytes) -> Task:
         record, links, slot = split_marked(record, size)
     state, flags, priority, retried, token, exetime, crawled, place = RECORD.unpack_from(record)
     if state not in STATES:
-        raise ValueError(f"there is no state {state}")
+        raise ValueError(f"state {state} is unknown")
     key = int.from_bytes(place, "big")
     return Task(
         project, taskid, state, key, int.from_bytes(place[SEQ_BYTES:], "big"), priority, exetime, token,
@@ -345,12 +346,12 @@ def task_of(project: int, taskid: str, record: bytes) -> Task:
 
 
 def task_at(key: bytes, record: bytes) -> Task:
-    """The task of an entry in ids, which is not an awaited one."""
+    """Decode the task of an entry in ids; not for awaited tasks."""
     return task_of(project_of(key), key[PROJECT_BYTES:].decode(), record)
 
 
 def encode_record(task: Task) -> bytes:
-    """The record of a task that is not bare, without its links, its slot and its put-offs."""
+    """Encode the record of a task that is not bare, without its links, its slot and its put-offs."""
     flags = task.attempts << ATTEMPTS_SHIFT | task.held_back | task.timed_out * TIMED_OUT | task.apart * APART
     retried = task.retried | task.crashes << CRASHES_SHIFT
     place = task.key.to_bytes(KEY_BYTES, "big")
@@ -366,12 +367,12 @@ def _packed(task: Task, state: int, flags: int, priority: int, retried: int, *re
 
 
 def fixed_bytes(record: bytes) -> int:
-    """Bytes of the fixed part of a record."""
+    """Return the bytes of a record's fixed part."""
     return DATED_RECORD.size if record[RETRIED_AT] & DATED else RECORD.size
 
 
 def encode_bare(task: Task) -> bytes:
-    """The record of a bare task, of which all else is deleted; its attempts are counted from the first again."""
+    """Encode the record of a bare task, which has lost all else; its attempts are counted from the first again."""
     place = task.key.to_bytes(KEY_BYTES, "big")
     times = task.exetime, task.lastcrawltime
     record = _packed(task, task.state, BARE, task.priority, 0, task.token, *times, place) + task.itag.encode()
@@ -383,9 +384,9 @@ def encode_bare(task: Task) -> bytes:
 encode = Encoder().encode
 
 decode_outcome: Final = Decoder(tuple[int, Raw]).decode
-"""Request number, and the reply as it was sent."""
+"""Decode the request number, and the reply as it was sent."""
 decode_result: Final = Decoder(Raw).decode
-"""The result as it came; fails if the value is not one whole MessagePack value."""
+"""Decode a result as it was reported; fails if the value is not one whole MessagePack value."""
 decode_deferred: Final = Decoder(NewTask).decode
 decode_project: Final = Decoder(ProjectRecord).decode
 decode_session: Final = Decoder(SessionRecord).decode
@@ -399,19 +400,19 @@ decode_failure: Final = Decoder(Failure).decode
 decode_log: Final = Decoder(ChangeRecord).decode
 decode_point: Final = Decoder(tuple[int, int, int, int, int, int]).decode
 decode_events: Final = Decoder(tuple[int, ...]).decode
-"""A point or a slice: counts of any length."""
+"""Decode a point or a slice: counts of any length."""
 decode_slice: Final = Decoder(tuple[int, int, int, int, int, int, int]).decode
-"""Number of projects that have a point, then the sums of events."""
+"""Decode the number of projects that have a point, then the sums of events."""
 
 
 def decode_daemon_minute(value: bytes) -> DaemonMinute:
-    """Of an older version it has fewer numbers, of a later one more."""
+    """Decode a minute of the daemon; an older version wrote fewer numbers, a later one writes more."""
     minute, *numbers = decode_events(value)
     return DaemonMinute(minute, *numbers[: len(DaemonMinute._fields) - 1])
 
 
 def encode_spec(taskid: str, spec: Spec) -> bytes:
-    """A value of SPECS."""
+    """Encode a value of SPECS."""
     value = (taskid, spec.url, spec.schedule, spec.body)
     if spec.page is not None:
         return encode((*value, spec.depth, spec.page))
@@ -419,19 +420,19 @@ def encode_spec(taskid: str, spec: Spec) -> bytes:
 
 
 def decode_spec(value: bytes) -> tuple[str, Spec]:
-    """Taskid and spec."""
+    """Decode taskid and spec."""
     kept = decode_spec_value(value)
     return kept.taskid, Spec(kept.url, kept.schedule, kept.body, kept.depth, kept.page)
 
 
 def fill(task: Task, spec: Spec) -> None:
-    """Give a task without a spec (a hollow one) its spec back."""
+    """Give a hollow task its spec back."""
     task.spec = spec
     task.size = size_of(spec)
 
 
 def encode_lease(record: bytes, taskid: str, lease: Lease) -> bytes:
-    """A lease with its task's record; the deferred update has a family of its own."""
+    """Encode a lease with its task's record; the deferred update is stored in DEFERRED."""
     value = (record, taskid, lease.session, lease.number, lease.deadline, lease.selected_at)
     if lease.links is not None:
         return encode((*value, lease.check, (lease.links.number, lease.links.missing, lease.links.on_failure)))
@@ -439,7 +440,7 @@ def encode_lease(record: bytes, taskid: str, lease: Lease) -> bytes:
 
 
 def decode_lease(project: int, value: bytes) -> Task:
-    """A task with its lease, without its spec and the deferred update."""
+    """Decode a task with its lease, without its spec and the deferred update."""
     kept = decode_lease_value(value)
     task = task_of(project, kept.taskid, kept.record)
     links = None if kept.links is None else Links(False, *kept.links)
@@ -448,7 +449,7 @@ def decode_lease(project: int, value: bytes) -> Task:
 
 
 def encode_outcome(n: int, answer: Raw) -> bytes:
-    """A value of OUTCOMES."""
+    """Encode a value of OUTCOMES."""
     return encode((n, answer))
 
 
@@ -458,15 +459,15 @@ HAS_CHILDREN: Final = 0x80
 HAS_PARENTS: Final = 0x40
 IN_FLOW: Final = 0x20
 HAS_RESULT: Final = 0x10
-"""No link, but beside them: the task has a result."""
+"""Bit beside the links: the task has a result."""
 IN_SLOT: Final = 0x08
 STATE_MASK: Final = 0x07
 
 AWAITED: Final = bytes((HAS_CHILDREN,))
-"""The value in ids of a task that is unknown, and that somebody waits for."""
+"""Value in ids of an unknown task for which others wait."""
 
 RETRIED_AT: Final = 6
-"""Offset of the first byte of ``retried``, whose upper half has the crashes, and this bit that it was put off."""
+"""Offset of the first byte of ``retried``, whose upper half counts crashes; PUT_OFF and DATED are bits of it."""
 PUT_OFF: Final = 0x08
 
 _PUT_OFF: Final = Packing(">H")
@@ -476,7 +477,11 @@ _SLOT: Final = Packing(">IB")
 
 
 def join_links(record: bytes, size: int, links: Links) -> bytes:
-    """The record with the links; ``size``: bytes of its fixed part."""
+    """Add the links to a record.
+
+    Args:
+        size: bytes of the record's fixed part.
+    """
     bits, extra = 0, b""
     if links.has_children:
         bits = HAS_CHILDREN
@@ -490,10 +495,10 @@ def join_links(record: bytes, size: int, links: Links) -> bytes:
 
 
 def split_marked(record: bytes, size: int) -> tuple[bytes, Links | None, tuple[int, int]]:
-    """The record with its state alone, its links, if any, and its slot, which is (number, throttled).
+    """Return the record with its bare state, its links, if any, and its slot, which is (number, throttled).
 
     Raises:
-        struct.error: it is too short.
+        struct.error: the record is too short.
     """
     bits, at, slot = record[0], size, (0, 0)
     if bits & IN_SLOT:
@@ -510,22 +515,22 @@ def split_marked(record: bytes, size: int) -> tuple[bytes, Links | None, tuple[i
 
 
 def join_slot(record: bytes, size: int, task: Task) -> bytes:
-    """The record, which may have its links already, with the task's slot."""
+    """Add the task's slot to a record, which may have its links already."""
     slot = _SLOT.pack(task.slot, task.throttled)
     return bytes((record[0] | IN_SLOT,)) + record[1:size] + slot + record[size:]
 
 
 def join_put_off(record: bytes, size: int, times: int) -> bytes:
-    """The record, which may have its links and its slot already, with how often the task was put off in a row."""
+    """Add the number of put-offs in a row to a record, which may have its links and its slot already."""
     marked = bytes((record[RETRIED_AT] | PUT_OFF,))
     return record[:RETRIED_AT] + marked + record[RETRIED_AT + 1 : size] + _PUT_OFF.pack(times) + record[size:]
 
 
 def split_put_off(record: bytes, size: int) -> tuple[bytes, int]:
-    """The record without the times that it was put off, and these.
+    """Return the record without the number of put-offs, and the number.
 
     Raises:
-        struct.error: it is too short.
+        struct.error: the record is too short.
     """
     (times,) = _PUT_OFF.unpack_from(record, size)
     return record[:size] + record[size + _PUT_OFF.size :], times
@@ -534,18 +539,18 @@ def split_put_off(record: bytes, size: int) -> tuple[bytes, int]:
 # ------------------------------------------------------------------------------------------------ finished tasks
 
 WITH_ATTEMPT: Final = 0xFF
-"""First byte of a success with its attempt; no taskid begins with it, because it is never found in UTF-8."""
+"""First byte of a success with its attempt; no taskid begins with it, because it never occurs in UTF-8."""
 _SUCCESS: Final = Packing(">BBf")
 
 
 def encode_success(taskid: str, attempt: Attempt) -> bytes:
-    """A value in the order of successes, with the task's last attempt, which its history then does not have."""
+    """Encode a value in the order of successes, with the task's last attempt, which its history then lacks."""
     text = taskid.encode()
     return _SUCCESS.pack(WITH_ATTEMPT, len(text), attempt.seconds) + text + attempt.fetcher.encode()
 
 
 def taskid_at(value: bytes) -> bytes:
-    """The taskid in a value of the order of a finished state."""
+    """Return the taskid in a value of the order of a finished state."""
     if value[0] == WITH_ERROR:
         return value[2 : 2 + value[1]]
     return value[_SUCCESS.size :][: value[1]] if has_attempt(value) else value
@@ -555,19 +560,20 @@ WITH_ERROR: Final = 0xFE
 """First byte of a failed task's value that has the error of its attempt; like 0xff it never begins UTF-8."""
 
 MAX_INLINE_ERROR_BYTES: Final = 512
-"""A longer error, such as a long traceback, is stored in the history only."""
+"""Size of an error above which only the history stores it, such as a long traceback."""
 
 
 def encode_failed(taskid: str, error: str) -> bytes:
-    """A value in the order of failed tasks, with the error if it is short, so that a search for errors needs no
-    look-up.
+    """Encode a value in the order of failed tasks.
+
+    It has the error if that is short, so that a search for errors needs no look-up.
     """
     text, said = taskid.encode(), error.encode()
     return text if len(said) > MAX_INLINE_ERROR_BYTES else bytes((WITH_ERROR, len(text))) + text + said
 
 
 def error_at(value: bytes) -> str | None:
-    """The error in a value of the order of a finished state; None: the history may have it."""
+    """Return the error in a value of the order of a finished state; None if only the history may have it."""
     return value[2 + value[1] :].decode() if value[0] == WITH_ERROR else None
 
 
@@ -577,7 +583,7 @@ def has_attempt(value: bytes) -> bool:
 
 
 def decode_success(key: bytes, value: bytes) -> Attempt | None:
-    """The attempt of the task at a key of the successes; None if the value has none."""
+    """Decode the attempt of the task at a key of the successes; None if the value has none."""
     if not has_attempt(value):
         return None
     _, length, seconds = _SUCCESS.unpack_from(value)

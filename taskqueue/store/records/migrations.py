@@ -7,14 +7,14 @@
     3 ──► 4   nothing is rewritten: tasks may wait for others, and have results, from now on; older versions can't read
     it
     4 ──► 5   nothing is rewritten: projects may be divided into slots from now on; older versions can't read it
-    5 ──► 6   each host has one slot, however it is spelled: see ``slot_spellings``; tasks count how often they
-              were put off from now on
-    6 ──► 7   nothing is rewritten: records of tasks may say when these first came from now on; older versions can't
+    5 ──► 6   each host has one slot, however it is spelled: see ``slot_spellings``; tasks count their
+              put-offs from now on
+    6 ──► 7   nothing is rewritten: records may have the time of the first push from now on; older versions can't
               read it
-    7 ──► 8   what ``project-set`` said is in tables, ``slot`` and ``keep``: see ``setting_names``
+    7 ──► 8   overrides of ``project-set`` are in tables, ``slot`` and ``keep``: see ``setting_names``
 
-A step contains the older format itself, and uses ``layout`` only where the two agree: where ``layout`` moves on, what a
-step used of it is copied here. A step works page by page, and running it again writes the same.
+A step contains the older format itself, and uses ``layout`` only where the two agree: when ``layout`` changes, parts
+that a step used are copied here. A step works page by page, and running it again writes the same.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ ERRORS: Final = "errors"
 """Family of format 1: project, seq -> text of the last error, in UTF-8."""
 
 TIMED_OUT: Final = "timeout"
-"""The error text that format 1 had for an attempt that ran out of time."""
+"""Error text that format 1 had for a timeout."""
 
 _NEWEST: Final = ATTEMPTS_KEPT - 1
-"""Slot of the last attempt of a task without a count of attempts: format 1 had 0 where ``Task.attempts`` is now."""
+"""Index of the last attempt of a task without a count of attempts: format 1 had 0 in place of ``Task.attempts``."""
 
 Entry = tuple[bytes, bytes]
 
 
 class _SpecOf1(Struct, array_like=True):
-    """The first field of a spec; the others do not matter here."""
+    """First field of a spec; a step needs no others."""
 
     taskid: str
 
@@ -76,7 +76,7 @@ def rename_settings(store: Store, epoch: int) -> None:
 
 
 def leave_all(store: Store, epoch: int) -> None:
-    """Migrate from a format whose records the next one reads as they are: nothing to do."""
+    """Migrate from a format that the next one reads unchanged: nothing to do."""
 
 
 MIGRATIONS: Final[Migrations] = {
@@ -98,7 +98,7 @@ def _pages(store: Store, family: Family) -> Iterator[list[Entry]]:
 
 
 def _renamed(key: bytes, value: bytes) -> Entry | None:
-    """A project's record with the present names of settings; None: it has them already."""
+    """Rename the settings in a project's record; None if they have the present names already."""
     record = decode_record(layout.PROJECTS, key, layout.decode_project, value)
     overrides = renamed(record.overrides)
     if overrides == record.overrides:
@@ -108,7 +108,7 @@ def _renamed(key: bytes, value: bytes) -> Entry | None:
 
 
 def _unfinished(key: bytes, value: bytes) -> Entry:
-    """In format 1 no live task was ``apart``: each of them is yet to be finished."""
+    """Count unfinished tasks of a project: in format 1 no live task was ``apart``, so all of them."""
     record = decode_record(layout.PROJECTS, key, layout.decode_project, value)
     counts = record.counts
     record.unfinished = sum(getattr(counts, STATE_NAMES[state]) for state in LIVE)
@@ -117,7 +117,7 @@ def _unfinished(key: bytes, value: bytes) -> Entry:
 
 
 def _attempts(store: Store, page: list[Entry]) -> Iterator[Entry]:
-    """Attempts made of error texts, except for tasks that have succeeded since."""
+    """Make attempts of error texts, except for tasks that have succeeded since."""
     keys = [key for key, _ in page]
     tasks = _tasks(store, keys)
     for key, value in page:
@@ -129,7 +129,7 @@ def _attempts(store: Store, page: list[Entry]) -> Iterator[Entry]:
 
 
 def _tasks(store: Store, keys: list[bytes]) -> dict[bytes, Task]:
-    """The tasks at these keys of SPECS, as far as they are known."""
+    """Look up the known tasks at these keys of SPECS."""
     specs = zip(keys, store.get(layout.SPECS, keys), strict=True)
     taskids = {
         key: decode_record(layout.SPECS, key, _decode_spec, value).taskid for key, value in specs if value is not None

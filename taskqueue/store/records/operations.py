@@ -1,11 +1,11 @@
-"""Sets of reruns, the operations that remember tasks: keys, values, how a step looks up and writes what it needs.
+"""Sets of reruns, the operations that remember tasks: keys, values, and how a step looks them up and writes them.
 
     m, place in the walk                     ──► RerunMember
     p, project, length, taskid               ──► place in the walk
     e, two places, of parent and child       ──► nothing
     o, place in the order                    ──► place in the walk, layer
 
-All behind the id of the operation, so that the set is dropped as one range. Places and layers are 4 bytes.
+All keys begin with the id of the operation, so that the set is dropped as one range. Places and layers are 4 bytes.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from taskqueue.store.records.edges import add_tasks, decode_propagation, propaga
 from taskqueue.store.records.reading import decode_record
 
 EDGES_MOST: Final = 1 << 14
-"""Edges to parents of a task, void ones included, that are read at once; if there are more, void ones go first."""
+"""Edges to parents of a task, void ones included, that are read at once; if there are more, void ones come first."""
 
 SUCCESSES_MOST: Final = 1024
-"""Propagations that are looked through for successes that are still to be told."""
+"""Propagations that are searched for successes not yet passed on."""
 
 _PLACE: Final = Packing(">I")
 _PLACES: Final = Packing(">II")
@@ -41,7 +41,7 @@ _decode_places: Final = _PLACES.unpack
 
 
 def add_reruns(batch: Batch, writes: WriteSet) -> None:
-    """Add what was found out, and drop the sets of reruns that have ended."""
+    """Write the results of steps, and drop the sets of reruns that have ended."""
     puts = batch.puts[layout.RERUNS]
     for step in writes.reruns:
         prefix = layout.operation_key(step.operation)
@@ -55,7 +55,7 @@ def add_reruns(batch: Batch, writes: WriteSet) -> None:
 
 
 def find_rerun(store: Store, ref: RerunRef, found: Found) -> FoundRerun:
-    """Answer a RerunRef; tasks that the step may come to are added to ``found``.
+    """Answer a RerunRef; tasks that the step may reach are added to ``found``.
 
     Raises:
         StoreError: the store failed.
@@ -165,7 +165,7 @@ def _children(store: Store, operation: int, position: int, after: bytes, limit: 
 
 
 def _find_positions(store: Store, operation: int, refs: Iterable[TaskRef], answer: FoundRerun) -> None:
-    """Look up the places of tasks in the walk, and what is at these."""
+    """Look up the places of tasks in the walk, and the members there."""
     refs = list(refs)
     prefix = layout.operation_key(operation) + b"p"
     keys = [prefix + task_key(*ref) for ref in refs]

@@ -1,4 +1,4 @@
-"""Reads values of a store strictly, and families page by page, however many entries they have.
+"""Read values of a store strictly, and families page by page, however many entries they have.
 
 A record that can't be decoded raises Unreadable, because guessing would lose tasks.
 """
@@ -30,19 +30,19 @@ def decode_record(family: Family, key: bytes, decode: Callable[..., T], *value: 
 
 
 def stored_number(store: StoreReader, key: bytes, default: int) -> int:
-    """A decimal number stored in META; ``default`` if the key is absent.
+    """Read a decimal number in META; ``default`` if the key is absent.
 
     Raises:
         Unreadable: the value is not a number of at most DIGITS_MOST digits.
     """
     value = store.get(META, [key])[0]
     if value is not None and not (value.isdigit() and len(value) <= DIGITS_MOST):
-        raise_unreadable(META, key, f"{value[:DIGITS_MOST]!r} is no number")
+        raise_unreadable(META, key, f"{value[:DIGITS_MOST]!r} is not a number")
     return default if value is None else int(value)
 
 
 def raise_unreadable(family: Family, key: bytes, reason: str) -> NoReturn:
-    """Raise Unreadable for a record: going on as if it were not there could lose a task."""
+    """Raise Unreadable for a record: treating it as absent could lose a task."""
     raise Unreadable([(family, key, reason)])
 
 
@@ -51,7 +51,7 @@ PAGE: Final = 4096
 
 
 def pages(store: StoreReader, family: Family, start: bytes = b"", end: bytes = LAST_KEY) -> Iterator[list[Entry]]:
-    """All entries with start <= key < end, PAGE at a time; a page with fewer is the last one."""
+    """Yield all entries with start <= key < end, PAGE at a time; a page with fewer is the last one."""
     while page := store.scan(family, start, end, PAGE):
         yield page
         if len(page) < PAGE:

@@ -1,10 +1,10 @@
-"""Names of settings that formats of the store up to 7, and exports up to version 5, have in what ``project-set`` said.
+"""Names of overrides in stores up to format 7 and exports up to version 5, and their present names.
 
     slot           ──► slot.by          keep_success, …         ──► keep.success, …
     slot_delay, …  ──► slot.delay, …    forget = false, true    ──► keep.then = remember, forget
     slots          ──► slot.patterns    all others              ──► as they are
 
-Values stay as they were said; a scheduler and an import check the whole.
+Values stay as they are; the daemon and an import check them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FORGET: Final = "forget"
 
 
 def renamed(overrides: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Overrides by their present names; those that have these already stay as they are."""
+    """Rename overrides to their present names; overrides with present names stay unchanged."""
     if isinstance(overrides.get("slot"), dict):
         return dict(overrides)
     slot = {OF_SLOT[name]: value for name, value in overrides.items() if name in OF_SLOT}

@@ -1,10 +1,10 @@
-"""Migrates slots of hosts from a name a spelling to one name; apart from ``migrations``, because it is compiled.
+"""Migrate slots of hosts from one name per spelling to one name; a module of its own, because it is compiled.
 
     bücher.example ─────────┐                           one slot    it gets the name
-    b%c3%bccher.example ────┼──► xn--bcher-kva.example  several     one takes over what they have, and a new division
+    b%c3%bccher.example ────┼──► xn--bcher-kva.example  several     one merges them all, and a new division
     xn--bcher-kva.example ──┘                                       begins: a daemon moves the ready tasks of all
 
-So what was said of a slot, its block and its back-off are kept whichever spelling they were of.
+So a slot's settings, block and back-off survive, whichever spelling they had.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAGE: Final = 1024
 """Entries per batch."""
 
 DIVISIONS: Final = ("host", "domain")
-"""Whose slots are named after hosts."""
+"""Divisions whose slots are named after hosts."""
 
 Write = Callable[[Batch], None]
 
@@ -56,7 +56,7 @@ def _join(store: Store, write: Write, record: ProjectRecord, division: DivisionR
 
 
 def _spellings(store: Store, project: int) -> dict[str, list[int]]:
-    """Numbers of slots of hosts that had another name, by the name that they have now; the largest number first."""
+    """Find slots of hosts whose name changes: their numbers by new name, the largest number first."""
     found: dict[str, list[int]] = {}
     for name, number in _names(store, project):
         now = respelled(name, ascii_host)
@@ -82,7 +82,7 @@ def _entries(store: Store, family: Family, start: bytes, end: bytes) -> Iterator
 
 
 def _add(store: Store, batch: Batch, project: int, name: str, numbers: list[int]) -> None:
-    """Have the slot with the largest number take over what all of them have, and the name."""
+    """Merge slots into the one with the largest number, which gets the name."""
     keys = [slot_key(project, number) for number in numbers]
     values = zip(keys, store.get(layout.SLOTS, keys), strict=True)
     records = [decode_record(layout.SLOTS, key, decode_slot, value) for key, value in values if value is not None]
@@ -94,7 +94,7 @@ def _add(store: Store, batch: Batch, project: int, name: str, numbers: list[int]
 
 
 def _joined(name: str, records: list[SlotRecord]) -> SlotRecord:
-    """What all of them have: of what contradicts itself the one that asks less of the host, or the latest."""
+    """Merge records; where they contradict each other, the gentler to the host wins, or the latest."""
     backing_off = max(records, key=lambda record: record.backoff_until)
     return SlotRecord(
         name,
@@ -111,7 +111,7 @@ def _joined(name: str, records: list[SlotRecord]) -> SlotRecord:
 
 
 def _choice(choices: Iterable[SlotChoice]) -> SlotChoice:
-    """What is said of the latest slot of which something is said; a delay and a rate replace each other."""
+    """Merge choices, later ones first; a delay and a rate replace each other."""
     said = PLAIN_CHOICE
     for choice in choices:
         later = {key: value for key, value in asdict(said).items() if value is not None}

@@ -1,6 +1,6 @@
-"""Slots of projects: keys and values, how a turn looks them up, and how they are looked up for people.
+"""Slots of projects: keys and values, how a turn looks them up, and how requests about slots are answered.
 
-What the records and the entries of slots mean is said in the core, by ``slot_records``.
+The core's ``slot_records`` defines the records and entries.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from taskqueue.store.records.reading import decode_record, raise_unreadable
 from taskqueue.store.records.tasks import up_to_bytes, with_specs
 
 BEST_BYTES: Final = 16
-"""Of an entry by best task."""
+"""Bytes of an entry by best task."""
 NUMBER_BYTES: Final = 4
 
 PREFIX: Final = 8
@@ -60,12 +60,12 @@ _FAMILIES: Final[dict[SlotOrder, tuple[Family, int]]] = {
 
 
 def name_key(project: int, name: str) -> bytes:
-    """A key of SLOT_NAMES."""
+    """Encode a key of SLOT_NAMES."""
     return layout.project_key(project) + name.encode()
 
 
 def slot_key(project: int, number: int) -> bytes:
-    """A key of SLOTS, and the beginning of the keys of an order of slots, with a division for a number."""
+    """Encode a key of SLOTS, or the beginning of keys of an order of slots, with a division as the number."""
     return layout.project_key(project) + number.to_bytes(NUMBER_BYTES, "big")
 
 
@@ -99,7 +99,7 @@ def _add(batch: Batch, family: Family, key: bytes, kept: bool) -> None:
 
 
 def find_slots(store: Store, needs: Needs, found: Found) -> None:
-    """Answer what a turn asks about slots."""
+    """Answer a turn's needs of slots."""
     _find_names(store, needs, found)
     records = _records(store, [(ref.project, ref.number) for ref in needs.slots])
     for ref, record in zip(needs.slots, records, strict=True):
@@ -125,7 +125,7 @@ def _records(store: Store, slots: list[tuple[int, int]]) -> list[SlotRecord | No
 
 
 def _slot(store: Store, ref: SlotRef, record: SlotRecord | None) -> FoundSlot:
-    """The slot with its next tasks; one entry more than asked for is read, to know whether there are more."""
+    """Read the slot with its next tasks; one entry more than asked for is read, to know whether there are more."""
     end = layout.order_key(ref.project, (ref.number + 1) << SLOT_SHIFT)
     entries = store.scan(layout.ORDERS[READY], layout.order_key(ref.project, ref.start), end, ref.limit + 1)
     tasks = up_to_bytes(ref.limit_bytes, with_specs(store, ref.project, READY, entries[: ref.limit]))
@@ -133,7 +133,7 @@ def _slot(store: Store, ref: SlotRef, record: SlotRecord | None) -> FoundSlot:
 
 
 def _page(store: Store, ref: SlotPageRef) -> FoundSlotPage:
-    """The next slots of an order, and the entry after them."""
+    """Read the next slots of an order, and the entry after them."""
     family, size = _FAMILIES[ref.order]
     start, end = _bounds(ref, size)
     keys = [key for key, _ in store.scan(family, start, end, ref.limit + 1)]
@@ -157,10 +157,10 @@ def _is_old(ref: SlotPageRef) -> bool:
 
 
 def _starts(ref: SlotPageRef, entries: list[int], numbers: list[int]) -> list[int]:
-    """The places from which on the tasks of the slots are read.
+    """Return the places from which the tasks of the slots are read.
 
-    Of former divisions the first entry of a slot is that of its best task or before it, and what lay before that has
-    been moved: a million deleted keys are not to be crossed at each step.
+    In former divisions a slot's first entry is at its best task or before it, and all before that has been moved, so
+    reading from there avoids crossing a million deleted keys at each step.
     """
     if ref.order != "old":
         return [number << SLOT_SHIFT for number in numbers]
@@ -169,23 +169,23 @@ def _starts(ref: SlotPageRef, entries: list[int], numbers: list[int]) -> list[in
 
 
 def _bounds(ref: SlotPageRef, size: int) -> tuple[bytes, bytes]:
-    """The range of keys from the page's start to the end of its order."""
+    """Return the range of keys from the page's start to the end of its order."""
     if _is_old(ref):
         return slot_key(ref.project, 0), slot_key(ref.project, ref.division)
     start = slot_key(ref.project, ref.division)
     return start + min(ref.start, (1 << 8 * size) - 1).to_bytes(size, "big"), slot_key(ref.project, ref.division + 1)
 
 
-# ------------------------------------------------------------------------------------------------ look-ups for people
+# ------------------------------------------------------------------------------------------------ requests
 
 LOOK_BYTES: Final = 64 << 10
-"""Urls and bodies of the next tasks of a slot that are read, not before the first one."""
+"""Bytes of urls and bodies of a slot's next tasks that end the read, but not before the first task."""
 
 _NUMBER_END: Final = PREFIX
 
 
 def find_slot_answers(store: Store, questions: Sequence[SlotQuestion], found: Found) -> SlotAnswers:
-    """Answer what people ask in a turn about slots; its tasks have been looked up before."""
+    """Answer a turn's requests about slots; tasks have been looked up before."""
     answers = SlotAnswers({}, {}, {})
     for each in questions:
         if isinstance(each, SlotLook):
@@ -208,7 +208,7 @@ def _look(store: Store, ref: SlotLook, found: Found) -> FoundLook:
 
 
 def _number(store: Store, ref: SlotLook, found: Found) -> int:
-    """The number of the slot of that name, or of that task; 0: there is none."""
+    """Return the number of the slot with that name, or of that task; 0 if there is none."""
     if ref.taskid:
         task = found.tasks.get((ref.project, ref.taskid))
         return task.key >> SLOT_SHIFT if task is not None and task.state == READY else 0

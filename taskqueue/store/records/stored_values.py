@@ -1,4 +1,4 @@
-"""The shapes of packed values that are read back for each task."""
+"""Shapes of packed values that are decoded for each task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from taskqueue.protocol.values import Schedule
 
 
 class SpecValue(Struct, array_like=True, gc=False):
-    """A value of SPECS."""
+    """Value of SPECS."""
 
     taskid: str
     url: str
@@ -24,7 +24,7 @@ class SpecValue(Struct, array_like=True, gc=False):
 
 
 class LeaseValue(Struct, array_like=True, gc=False):
-    """A value of LEASES."""
+    """Value of LEASES."""
 
     record: bytes
     taskid: str

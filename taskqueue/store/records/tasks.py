@@ -1,25 +1,25 @@
-"""Reads tasks: the next ones of a state, lists for people, histories of attempts, and tasks past their retention.
+"""Read tasks: the next ones of a state, lists, histories of attempts, and tasks past their retention.
 
 The next tasks of a state, with their specs, up to the limits:
 
     order ──scan──► records ──specs──► tasks
 
-Lists for people: a range of an order, in either direction, filtered by globs on url and error. Finished tasks may be
-very many, so an error filter is applied before anything else of them is read; most of their errors are stored in the
-order itself. A page ends early when matching its globs has cost COST_MOST:
+Lists: a range of an order, in either direction, filtered by globs on url and error. There may be very many finished
+tasks, so an error filter is applied before anything else of them is read; most of their errors are stored in the order
+itself. A page ends early when matching its globs has cost COST_MOST:
 
     live   ──scan─► records ──specs──► (url) ──history──► attempts ──► (error) ──► rows
-    over   ──scan─► taskids, errors ──► (error) ──specs──► (url) ──history──► attempts ──► rows
+    finished ──scan─► taskids, errors ──► (error) ──specs──► (url) ──history──► attempts ──► rows
 
-The last attempts of a task: a ring in the family ``history``, all but the final success. So the success of a
-task costs no write of its own, and a restart costs a read. Why: docs/why/decisions/0002-histories.md.
+Last attempts of a task: a ring in the family ``history``, without the final success. So the success of a task costs no
+write of its own, and a restart costs a read. docs/why/decisions/0002-histories.md says why.
 
-    attempt ends ──► the task is over with this success ──► in its entry in the order of successes
+    attempt ends ──► the task ends with this success ──► in its entry in the order of successes
                 └──► anything else ──────────────────────► at the next index of its history
-    restarted: the success moves from the entry that is deleted to its index
+    restarted: the success moves from its entry, which is deleted, to its index
 
-Tasks past their retention: from the order of their state, without urls and bodies. Attempts fill a history
-as a ring, so its last index tells whether the ring has wrapped:
+Tasks past their retention: read from the order of their state, without urls and bodies. Attempts fill a history as a
+ring, so its last index tells whether the ring has wrapped:
 
     order ──scan──► taskids ──ids──► records        history, last index ──► is all of it filled, or only the first?
 """
@@ -69,11 +69,11 @@ MOST_SPECS: Final = 1024
 """Specs per read, at most."""
 
 NEAR_SEQS: Final = 16
-"""Specs are read by one scan if their seqs span at most this many times their number."""
+"""Factor of seqs to specs: if the seqs span at most this many times the number of specs, one scan reads them."""
 
 
 def find_order(store: Store, ref: OrderRef) -> FoundOrder:
-    """Answer an OrderRef; one entry more than asked for is read, to know what follows."""
+    """Answer an OrderRef; one entry more than asked for is read, to know the next place."""
     start, end = _bounds(ref)
     entries = store.scan(layout.ORDERS[ref.state], start, end, ref.limit + 1)
     tasks = up_to_bytes(ref.limit_bytes, with_specs(store, ref.project, ref.state, entries[: ref.limit]))
@@ -82,9 +82,9 @@ def find_order(store: Store, ref: OrderRef) -> FoundOrder:
 
 
 def _bounds(ref: OrderRef) -> tuple[bytes, bytes]:
-    """The range of keys from the order's start to its end; empty if the start is above all keys.
+    """Return the range of keys from the order's start to its end; empty if the start is above all keys.
 
-    Of ready tasks it is the part without slots.
+    Ready tasks: only those without slots.
     """
     most = layout.order_key(ref.project, 1 << SLOT_SHIFT)
     end = most if ref.state == READY else layout.project_key(ref.project + 1)
@@ -92,7 +92,7 @@ def _bounds(ref: OrderRef) -> tuple[bytes, bytes]:
 
 
 def up_to_bytes(limit_bytes: int, tasks: Iterator[Task]) -> list[Task]:
-    """Tasks up to the one with which urls and bodies reach the limit; the first one in any case."""
+    """Take tasks up to the one with which urls and bodies reach the limit; at least one."""
     taken: list[Task] = []
     total = 0
     for task in tasks:
@@ -104,13 +104,13 @@ def up_to_bytes(limit_bytes: int, tasks: Iterator[Task]) -> list[Task]:
 
 
 def with_specs(store: Store, project: int, state: int, entries: list[Entry]) -> Iterator[Task]:
-    """The tasks of the entries, read lazily, so that large bodies are not read in vain."""
+    """Read the tasks of the entries lazily, so that large bodies are not read in vain."""
     for some in growing_chunks(entries):
         yield from _some(store, project, state, some)
 
 
 def growing_chunks(items: list[T]) -> Iterator[list[T]]:
-    """The items in chunks of FIRST_SPECS, doubling up to MOST_SPECS."""
+    """Yield the items in chunks of FIRST_SPECS, doubling up to MOST_SPECS."""
     first, count = 0, FIRST_SPECS
     while first < len(items):
         yield items[first : first + count]
@@ -135,10 +135,10 @@ def _some(store: Store, project: int, state: int, entries: list[Entry]) -> Itera
 
 
 def _near(store: Store, keys: list[bytes]) -> dict[bytes, bytes | None]:
-    """The specs of an order's next tasks, which are mostly neighbours because their tasks were created in sequence.
+    """Read the specs of an order's next tasks, mostly neighbours, because the tasks were created in sequence.
 
     Scanning on costs a fifth of a point look-up, so where keys are close together one scan over up to twice as many
-    entries comes first; what it did not reach is looked up.
+    entries comes first; keys that it did not reach are looked up.
     """
     first, last = min(keys), max(keys)
     near: dict[bytes, bytes | None] = {}
@@ -150,7 +150,7 @@ def _near(store: Store, keys: list[bytes]) -> dict[bytes, bytes | None]:
 
 
 def records_of(store: Store, project: int, state: int, entries: list[Entry]) -> list[bytes]:
-    """The records of the entries: in the order itself for live tasks, by taskid for finished ones."""
+    """Read the records of the entries: in the order itself for live tasks, by taskid for finished ones."""
     if state in LIVE:
         return [value for _, value in entries]
     start, family = layout.project_key(project), layout.ORDERS[state]
@@ -159,14 +159,14 @@ def records_of(store: Store, project: int, state: int, entries: list[Entry]) -> 
     records = [record for record in found if record is not None]
     if len(records) < len(keys):
         unknown = [key for (key, _), record in zip(entries, found, strict=True) if record is None]
-        raise Unreadable([(family, key, "it is the name of an unknown task") for key in unknown])
+        raise Unreadable([(family, key, "it names an unknown task") for key in unknown])
     return records
 
 
-# ------------------------------------------------------------------------------------------------ lists for people
+# ------------------------------------------------------------------------------------------------ lists
 
 LOOKED_UP: Final = 256
-"""Errors looked up in histories for one page, because the order does not have them: 15 µs each."""
+"""Errors looked up in histories for one page, at most, if the order does not have them: 15 µs each."""
 
 
 def find_list(store: Store, ref: ListRef) -> FoundList:
@@ -192,12 +192,12 @@ def find_list(store: Store, ref: ListRef) -> FoundList:
 
 
 def _bound(ref: ListRef, key: int) -> bytes:
-    """A key of the order; the end of the project's keys if ``key`` is above all keys."""
+    """Encode a key of the order; the end of the project's keys if ``key`` is above all keys."""
     return layout.project_key(ref.project + 1) if key >= NO_FLOOR else layout.order_key(ref.project, key)
 
 
 def _with_error(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Entry], list[Entry]]:
-    """Filter entries of finished tasks by error; returns the entries that were examined, and those that match."""
+    """Filter entries of finished tasks by error; return the scanned entries, and the matching ones."""
     pattern = glob(ref.error)
     last, looked = _last_attempts(store, ref, entries)
     cost = 0
@@ -212,8 +212,9 @@ def _with_error(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[
 
 
 def _last_attempts(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Attempt], list[Entry]]:
-    """The last attempts of finished tasks as far as their errors go, and the entries of these tasks; only the first
-    ones if too many would have to be looked up.
+    """Return the last attempts of finished tasks, with their errors only, and the entries of these tasks.
+
+    Returns only the first ones if too many would have to be looked up.
     """
     errors = [decode_record(layout.ORDERS[ref.state], key, layout.error_at, value) for key, value in entries]
     lacking = [place for place, error in enumerate(errors) if error is None]
@@ -227,7 +228,7 @@ def _last_attempts(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[li
 
 
 def _with_url(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Task], int | None]:
-    """The tasks whose url matches, and the key of the last task examined; None if all were."""
+    """Return the tasks whose url matches, and the key of the last scanned task; None if all were scanned."""
     pattern = glob(ref.url or "*")
     tasks: list[Task] = []
     cost, size, last = 0, 0, None
@@ -244,7 +245,7 @@ def _with_url(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Ta
 
 
 def _without_specs(store: Store, ref: ListRef, entries: list[Entry]) -> list[Task]:
-    """The tasks of entries of finished tasks, without urls and bodies."""
+    """Read the tasks of entries of finished tasks, without urls and bodies."""
     family = layout.ORDERS[ref.state]
     tasks = []
     for (key, value), record in zip(entries, records_of(store, ref.project, ref.state, entries), strict=True):
@@ -254,7 +255,7 @@ def _without_specs(store: Store, ref: ListRef, entries: list[Entry]) -> list[Tas
 
 
 def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, Attempt]:
-    """The last attempts, by taskid, of tasks that have been run; a final success is not among them."""
+    """Return the last attempts, by taskid, of tasks that have run; final successes are not among them."""
     run = [task for task in tasks if task.lastcrawltime or task.state in OVER]
     keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in run]
     return {
@@ -270,7 +271,7 @@ SUCCESSES: Final = layout.ORDERS[SUCCESS]
 
 
 def read_history(store: Store, ref: TaskRef) -> dict[int, Attempt]:
-    """A task's last attempts, by index.
+    """Read a task's last attempts, by index.
 
     Raises:
         StoreError: the store failed.
@@ -289,9 +290,9 @@ def read_history(store: Store, ref: TaskRef) -> dict[int, Attempt]:
 
 
 def moved_success_attempts(store: Store, writes: WriteSet) -> list[Entry]:
-    """Entries of the histories for successes that this turn restarts or changes: their attempts lie in their orders.
+    """Make history entries for successes that this turn restarts or changes, whose attempts are in their orders.
 
-    There are none unless a success leaves its place in the order of these.
+    Empty unless a success leaves its place in the order.
 
     Raises:
         StoreError: the store failed.
@@ -316,7 +317,7 @@ def _success_at(store: Store, task: Task, place: int) -> Attempt | None:
 
 
 def _newest(task: Task, later: int = 0) -> int:
-    """The index of the last attempt, or of the one before the ``later`` newest ones."""
+    """Return the index of the last attempt, or of the one before the ``later`` newest ones."""
     return (task.attempts - 1 - later) % ATTEMPTS_KEPT
 
 
@@ -324,7 +325,7 @@ def _newest(task: Task, later: int = 0) -> int:
 
 
 def find_expired(store: Store, ref: OldRef) -> FoundOld:
-    """Answer an OldRef; one entry more than asked for is read, to know which comes next.
+    """Answer an OldRef; one entry more than asked for is read, to know the next place.
 
     Raises:
         StoreError: the store failed.
@@ -341,22 +342,22 @@ def find_expired(store: Store, ref: OldRef) -> FoundOld:
 
 
 def _tasks(store: Store, ref: OldRef, entries: list[tuple[bytes, bytes]]) -> list[Task]:
-    """The tasks of the entries, checked against their records: nothing live may be deleted."""
+    """Read the tasks of the entries, checked against their records: no live task may be deleted."""
     taskids = [layout.taskid_at(value).decode() for _, value in entries]
     keys = [layout.id_key(ref.project, taskid) for taskid in taskids]
     tasks = []
     for (place, _), taskid, key, record in zip(entries, taskids, keys, store.get(layout.IDS, keys), strict=True):
         if record is None:
-            raise_unreadable(layout.ORDERS[ref.state], place, "it is the name of an unknown task")
+            raise_unreadable(layout.ORDERS[ref.state], place, "it names an unknown task")
         task = decode_record(layout.IDS, key, layout.task_of, ref.project, taskid, record)
         if (task.state, layout.order_key(ref.project, task.key)) != (ref.state, place):
-            raise_unreadable(layout.ORDERS[ref.state], place, "the task is not where its order has it")
+            raise_unreadable(layout.ORDERS[ref.state], place, "the task's record has another state or place")
         tasks.append(task)
     return tasks
 
 
 def _lengths(store: Store, tasks: list[Task], values: list[bytes]) -> list[int]:
-    """How many attempts of each task may be stored: deleting absent keys would leave tombstones for nothing."""
+    """Count the attempts of each task that may be stored: deleting absent keys would leave useless tombstones."""
     last = [layout.attempt_key(task.project, task.taskid, ATTEMPTS_KEPT - 1) for task in tasks]
     return [
         _first_indices(task, value) if newest is None else ATTEMPTS_KEPT
@@ -365,9 +366,7 @@ def _lengths(store: Store, tasks: list[Task], values: list[bytes]) -> list[int]:
 
 
 def _first_indices(task: Task, value: bytes) -> int:
-    """Attempts in the history of a task whose ring has not wrapped; the last attempt may be stored in its order
-    instead.
-    """
+    """Count the attempts in a history that has not wrapped; the last attempt may be in the task's order instead."""
     if layout.has_attempt(value):
         return (task.attempts - 1) % ATTEMPTS_KEPT
     return task.attempts or (ATTEMPTS_KEPT if task.state == SUCCESS else 0)
@@ -377,7 +376,7 @@ def _first_indices(task: Task, value: bytes) -> int:
 
 
 def read_results(store: Store, refs: Sequence[TaskRef]) -> dict[TaskRef, Raw]:
-    """The results of these tasks, of those that have one.
+    """Read the results of these tasks, if they have one.
 
     Raises:
         StoreError: the store failed.
