@@ -1,12 +1,12 @@
 """Backups: copying a store while a daemon goes on, and restoring a copy in the place of a store.
 
-    back up   snapshot ──► FOLDER.partial-xxx ──rename──► FOLDER        complete, or not there at all
+    back up   snapshot ──► FOLDER.partial-xxx ──rename──► FOLDER        complete or absent
     restore   snapshot of the copy ──► PATH.partial-xxx ──open, skip epochs──► rename ──► PATH
 
 A copy is a store like any other: every tool can open it.
 
-A restored store does not know what was done after the copy was made, so it skips epochs (``epochs``), above its own
-and above those of the store that it replaces.
+A restored store lacks all changes since the copy was made, so it skips epochs (``epochs``), above its own and above
+those of the store that it replaces.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 
 def back_up(path: str, folder: str) -> int:
-    """Copy the store in ``path``, even while a daemon uses it, to a folder that is empty or absent; returns the copy's
-    bytes.
+    """Copy the store in ``path``, even while a daemon uses it, to an empty or absent folder; return the copy's bytes.
 
     Every write that had returned is in the copy.
 
     Raises:
-        StoreError: there is no store, or something is in the folder.
+        StoreError: there is no store, or the folder is not empty.
         OSError: the copy could not be written; nothing is left of it.
     """
     _refuse_filled(folder)
@@ -45,17 +44,17 @@ def back_up(path: str, folder: str) -> int:
 
 
 def restore(copy: str, path: str, aside: str | None) -> int:
-    """Put a copy in the place of the store in ``path``; returns the last epoch that it skips.
+    """Put a copy in the place of the store in ``path``; return the last epoch that it skips.
 
     Args:
-        aside: where an existing store is moved to; None: there must be none.
+        aside: new place of an existing store; None if there must be none.
 
     Raises:
-        StoreError: there is a store and nowhere to move it to, it is in use, or the copy can't be opened.
-        OSError: a write failed; the existing store is as it was. If only the last sync failed, it is at ``aside``.
+        StoreError: a store exists and ``aside`` is None, it is in use, or the copy can't be opened.
+        OSError: a write failed; the existing store is unchanged. If only the last sync failed, it is at ``aside``.
     """
     if aside is None and is_store(path):
-        raise StoreError(f"{path}: there is a store here already; say --replace to move it aside")
+        raise StoreError(f"{path}: there is a store here already; use --replace to move it aside")
     if not is_store(path):
         _refuse_filled(path)
     with closing(FileSnapshot(copy)) as snapshot, _partial(path) as partial, exclusive_lock(path):
@@ -67,7 +66,7 @@ def restore(copy: str, path: str, aside: str | None) -> int:
 
 
 def _take_place(partial: str, path: str, aside: str | None) -> None:
-    """Rename the copy to its final name; what has that name is moved aside, and moved back if the rename fails."""
+    """Rename the copy to its final name; an old folder is moved aside, and moved back if the rename fails."""
     if aside is None or not exists(path):
         os.rename(partial, path)
         return
@@ -80,13 +79,13 @@ def _take_place(partial: str, path: str, aside: str | None) -> None:
 
 
 def _begin_anew(folder: str, replaced: str) -> int:
-    """Open the copy, which proves that it can be opened, and skip epochs that may have been used."""
+    """Open the copy, which tests it, and skip epochs that may have been used."""
     with closing(RocksStore(folder)) as store:
         return skip_epochs(store, folder, _epoch_of(replaced))
 
 
 def _epoch_of(path: str) -> int:
-    """The newest epoch of the store that is replaced; 0: there is none, or it is too damaged to tell."""
+    """Return the newest epoch of the replaced store; 0 if there is none, or it is too damaged."""
     try:
         with closing(ReadOnlyStore(path)) as reader:
             return reader.epoch
@@ -96,7 +95,7 @@ def _epoch_of(path: str) -> int:
 
 @contextmanager
 def _partial(folder: str) -> Iterator[str]:
-    """A temporary folder beside ``folder``, to be filled and renamed; deleted at the end if it still exists."""
+    """Make a temporary folder beside ``folder``, to be filled and renamed; delete it at the end if it still exists."""
     os.makedirs(_above(folder), exist_ok=True)
     partial = mkdtemp(prefix=f"{os.path.basename(os.path.abspath(folder))}.partial-", dir=_above(folder))
     try:

@@ -1,18 +1,18 @@
-"""Checks that the entries of a store are consistent, in bounded memory. RULES says what may be wrong with an entry.
+"""Check that the entries of a store are consistent, in bounded memory. RULES lists the possible problems of entries.
 
     orders ──► spec, record       each entry has both, and they agree with it
-    ids, specs                    are counted: if there are as many as entries, each belongs to one
-    projects                      their counts are those of the entries: TOTALS
+    ids, specs                    are counted: equal numbers mean that each belongs to an entry
+    projects                      have the counts of the entries: TOTALS
     history, deferred, counters   belong to tasks and projects that exist
     edges, flows, slots           ``relations``
-    results                       belong to tasks that have one, and are as many
+    results                       belong to tasks that have one, in equal number
 
-A record names its entry's key, so two entries can't share one record: equal numbers mean that none lacks its
-counterpart. Only if the numbers differ is each record and spec looked up, to name the orphans. What a sound store may
-lack: ``findings``.
+A record names its entry's key, so two entries can't share one record: with equal numbers none lacks its counterpart. If
+the numbers differ, each record and spec is looked up, to name the orphans. ``findings`` lists what a sound store may
+lack.
 
-Whether all tasks agree is first seen without looking any up: ``fingerprints``. Only if they may not, the families are
-read again, with two look-ups per entry, to name what does not agree; that takes up to five times as long.
+A first pass compares all tasks without looking any up: ``fingerprints``. Only if they may differ, the families are read
+again, with two look-ups per entry, to name the problems; that takes up to five times as long.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from taskqueue.store.tools.relations import EdgeCheck, FlowCheck, SlotCheck
 
 T = TypeVar("T")
 Progress = Callable[[int], object]
-"""Called with the number of entries that have been read."""
+"""Called with the number of entries read so far."""
 
 SMALL: Final[dict[Family, Callable[[bytes], object]]] = {
     layout.COUNTERS: layout.decode_counters,
@@ -70,23 +70,23 @@ SMALL: Final[dict[Family, Callable[[bytes], object]]] = {
     layout.LOG: layout.decode_log,
     layout.POINTS: layout.decode_events,
 }
-"""Families that only have to be decodable; keys of the first begin with a project."""
+"""Families whose values only have to be decodable; keys of the first begin with a project."""
 
 # ------------------------------------------------------------------------------------------------ the table of rules
 
 
 NO_TASK: Final = Task(0, "", 0, 0, 0, bare=True)
-"""The task of an entry whose task is unknown."""
+"""Stands for the task of an entry whose task is unknown."""
 
 
 class Seen(Struct, gc=False):
-    """An entry about a task, with what was looked up for it.
+    """Entry about a task, with its looked-up counterparts.
 
     Attributes:
-        record: of the task in ids; of a deferred update, the lease that it waits for.
+        record: record of the task in ids; for a deferred update, the lease whose end it awaits.
         spec_of: taskid in the spec; None if there is no spec, or it can't be decoded.
-        task: as the entry says, or else its record.
-        recorded: what the record of a lease says; None: it is unknown, or can't be decoded.
+        task: task as in the entry, or else in its record.
+        recorded: task as in the record, for a lease; None if the record is absent or can't be decoded.
     """
 
     checked: Checked
@@ -102,13 +102,13 @@ class Seen(Struct, gc=False):
 
     @property
     def is_here(self) -> bool:
-        """Whether the task says that its entry is here."""
+        """Whether the task names this place as its own."""
         task = self.task
         return layout.order_key(task.project, task.key) == self.key and layout.ORDERS.get(task.state) == self.family
 
     @property
     def says(self) -> str:
-        """What its record in ids says of the task's state."""
+        """Text about the task's state in its record in ids."""
         if self.record is None:
             return "the task is unknown"
         return f"its record says {_name_of(self.record[0] & STATE_MASK if self.record else 0)}"
@@ -122,9 +122,9 @@ Told = str | Literal[False]
 
 
 class Rule(NamedTuple):
-    """What may be wrong with entries of some families: how it is told of one, or False.
+    """Possible problem of entries of some families: ``told`` returns its text, or False.
 
-    It is told of the entry's own family, or of ``of``.
+    The problem is reported for the entry's own family, or for ``of``.
     """
 
     families: Sequence[Family]
@@ -134,7 +134,7 @@ class Rule(NamedTuple):
 
 def _lease_reason(e: Seen) -> Told:
     lease, task = e.task, e.recorded
-    if e.record is None:  # one that never came back may have been handed out by the turn that created it
+    if e.record is None:  # a task that was never run may have been dispatched by the turn that created it
         return bool(lease.attempts or lease.lastcrawltime) and "the task is unknown, and has been run before"
     if task is None:
         return False
@@ -146,7 +146,7 @@ def _lease_reason(e: Seen) -> Told:
 
 
 def _record_reason(e: Seen) -> Told:
-    """Entries of waiting tasks are their records; others, and unreadable specs apart, are where these say."""
+    """Compare a record with its entry: a waiting task's entry is its record; others name their place."""
     state = _STATES[e.family]
     is_wrong = e.spec_of is not None and e.record != e.value if state in WAITING else not e.is_here
     return is_wrong and f"{e.says}; an entry says {STATE_NAMES[state]}"
@@ -160,20 +160,20 @@ _OVER: Final = [layout.ORDERS[state] for state in OVER]
 RULES: Final = (
     Rule([layout.IDS], lambda e:
         e.task.state == BLOCKED and not (e.task.links and e.task.links.missing) and "it is blocked by nothing"),
-    Rule([*_WAITING, _LEASES, layout.IDS], lambda e:  # it would be issued once more
+    Rule([*_WAITING, _LEASES, layout.IDS], lambda e:  # its seq would be issued once more
         e.task.seq >> EPOCH_SHIFT > e.checked.epoch and f"its seq is of an epoch after {e.checked.epoch}, the newest"),
     Rule([_LEASES, *_OVER], lambda e: e.spec_of not in (None, e.taskid) and f"its spec is that of {e.spec_of!r}"),
     Rule([*_WAITING, *_OVER], _record_reason, of=layout.IDS),
     Rule(_WAITING, lambda e: is_cleared(e.task, e.tally.record.cleared) and "the project was cleared of it"),
     Rule([_LEASES], _lease_reason),
-    Rule(_OVER, lambda e: e.task.bare and e.is_here and "it has an entry, though it is bare"),
-    Rule([layout.IDS], lambda e: e.task.bare and e.task.state not in OVER and f"{e.says}, though it is bare"),
-    Rule([layout.DEFERRED], lambda e: e.record is None and "it waits for the end of a lease that there is not"),
+    Rule(_OVER, lambda e: e.task.bare and e.is_here and "it has an entry, although it is bare"),
+    Rule([layout.IDS], lambda e: e.task.bare and e.task.state not in OVER and f"{e.says}, although it is bare"),
+    Rule([layout.DEFERRED], lambda e: e.record is None and "it is deferred until a lease ends that is missing"),
     Rule([layout.HISTORY], lambda e: e.task.bare and "an attempt of a task that is unknown or bare"),
     Rule([layout.HISTORY], lambda e: e.key[-1] >= ATTEMPTS_KEPT and f"index {e.key[-1]}; there are {ATTEMPTS_KEPT}"),
     Rule([layout.RESULTS], lambda e: not e.task.has_result and "a result of a task that has none"),
 )  # fmt: skip
-"""In the order in which they are told of an entry."""
+"""Rules in the order in which problems of an entry are reported."""
 
 _OF_FAMILY: Final = {family: [rule for rule in RULES if family in rule.families] for family in layout.PROJECT_FAMILIES}
 
@@ -189,7 +189,7 @@ def check(
     """Check all entries, adding problems to the findings.
 
     Args:
-        damaged: the rows that reads of the store pass over; None: such a row is an error of the read.
+        damaged: rows that reads of the store skip; None if a damaged row fails the read.
 
     Raises:
         StoreError: the store can't be read.
@@ -204,12 +204,12 @@ def check(
 
 
 def find_problems(store: StoreReader, findings: Findings, progress: Progress, damaged: DamagedRows) -> None:
-    """Check all entries, each looked up where others refer to it; see ``check``, which is quicker if there are none."""
+    """Check all entries, looking up each counterpart; ``check`` is quicker if there are no problems."""
     _Check(store, findings, progress, damaged).run()
 
 
 def _all_agree(store: StoreReader, findings: Findings, progress: Progress, damaged: DamagedRows) -> bool:
-    """Whether all entries agree, as far as that shows without looking each of them up; False says nothing."""
+    """Whether all entries agree, as far as fingerprints show; False proves nothing."""
     try:
         _Check(store, findings, progress, damaged, is_quick=True).run()
     except (Doubt, *layout.UNREADABLE):
@@ -269,8 +269,7 @@ class _Check:
         self._each({**orders, **others, layout.HISTORY: self._history, layout.RESULTS: self._results})
 
     def _compare_tasks(self) -> None:
-        """Check the families of tasks by their fingerprints; leases and what waits for them, which are few, are looked
-        up.
+        """Check the families of tasks by their fingerprints; leases and deferred updates, which are few, are looked up.
 
         Raises:
             Doubt: they may not agree.
@@ -293,7 +292,7 @@ class _Check:
             self._told = len(self._damaged)
 
     def _read_family(self, family: Family, look: Look) -> None:
-        """Read a family. Corruption in a table ends its reading, and counts are not compared any more."""
+        """Read a family; corruption in a table ends the read, and counts are not compared any more."""
         try:
             for page in pages(self._store, family):
                 whole = self._with_project(family, page)
@@ -312,7 +311,7 @@ class _Check:
             self._findings.note_unreadable(error)
 
     def _with_project(self, family: Family, page: Sequence[Entry]) -> Sequence[Entry]:
-        """The entries whose keys are long enough to begin with a project, if the family has projects."""
+        """Return the entries whose keys are long enough to begin with a project, if the family has projects."""
         if family not in layout.PROJECT_FAMILIES or min([len(key) for key, _ in page]) >= PROJECT_BYTES:
             return page
         for key, _ in page:
@@ -328,12 +327,12 @@ class _Check:
                 self._store.get(META, [key])
                 family = {layout.NEXT_LOG_KEY: layout.LOG, layout.NEXT_FLOW_KEY: layout.FLOWS}.get(key)
                 if family is not None and self._is_taken(family, stored_number(self._store, key, 1)):
-                    self._checked.note(META, key, "it is a number that is taken")
+                    self._checked.note(META, key, "this number is taken")
             except Unreadable as error:
                 self._checked.note(META, key, error.rows[0][2])
 
     def _is_taken(self, family: Family, number: int) -> bool:
-        """Whether a family whose keys are numbers has this one, or a larger one."""
+        """Whether a family whose keys are numbers has this number, or a larger one."""
         size = 4 if family == layout.FLOWS else 8
         return bool(self._store.scan(family, number.to_bytes(size, "big"), layout.LAST_KEY, 1))
 
@@ -358,17 +357,17 @@ class _Check:
             return
         last = max(self._checked.tallies, default=0)
         if self._checked.tallies and next_one <= last:
-            self._checked.note(META, b"", f"the next project is to get number {next_one}, but {last} is taken")
+            self._checked.note(META, b"", f"the next project would get number {next_one}, but {last} is taken")
 
     def _compare(self, tally: Tally) -> None:
-        """Compare what was counted with the project's record."""
+        """Compare the tally with the project's record."""
         self._findings.tasks += sum(tally.places) + sum(tally.bare)
         for family, text, counted, said in _totals(tally):
             if said not in (None, counted):
                 self._findings.note(family, tally.name, "", b"", text.format(counted, said))
         for family, start, low in _bounds(tally.record):
             for key, _ in self._store.scan(family, start, start + low, 1):
-                reason = "it lies below the bound that the project has for where the order begins"
+                reason = "it lies below the project's bound for the start of the order"
                 self._checked.note(family, key, reason)
         if tally.lacks_places or tally.lacks_specs:
             _find_orphans(self._checked, tally)
@@ -376,7 +375,7 @@ class _Check:
     # ------------------------------------------------------------------------------------------ tasks
 
     def _waiting(self, state: int, page: Sequence[Entry]) -> None:
-        """Check tasks that wait: the entry is the record, and the spec has the taskid."""
+        """Check waiting tasks: the entry is the record, and the spec has the taskid."""
         if state == READY:
             self._slots.tasks(page)
         family = layout.ORDERS[state]
@@ -479,7 +478,7 @@ class _Check:
                 self._checked.note(of or seen.family, seen.key, reason, seen.taskid)
 
     def _is_counted(self, seen: Seen) -> bool:
-        """Check and count an entry of a live task, unless it is not where the task says."""
+        """Check and count an entry of a live task, unless the task names another place."""
         task = seen.task
         if not seen.is_here:
             reason = f"its record says {_name_of(task.state)}, key {task.key:032x}"
@@ -495,7 +494,7 @@ class _Check:
     def _seen(
         self, family: Family, page: Sequence[Entry], taskids: Sequence[str | None], specs_of: Sequence[str | None]
     ) -> Iterator[Seen]:
-        """Entries whose projects and taskids are known, with the records of their tasks."""
+        """Yield entries with known projects and taskids, with the records of their tasks."""
         keys = [key[:PROJECT_BYTES] + (taskid or "").encode() for (key, _), taskid in zip(page, taskids, strict=True)]
         records = self._store.get(layout.IDS, keys)
         for (key, value), taskid, record, spec_of in zip(page, taskids, records, specs_of, strict=True):
@@ -504,7 +503,7 @@ class _Check:
                 yield Seen(self._checked, tally, family, key, value, taskid, record, spec_of)
 
     def _specs_of(self, family: Family, page: Sequence[Entry]) -> list[str | None]:
-        """Taskids in the specs of the entries; None: there is no spec, or it can't be decoded."""
+        """Return the taskids in the specs of the entries; None if there is no spec, or it can't be decoded."""
         keys = [layout.spec_key_of(key) for key, _ in page]
         taskids: list[str | None] = []
         for (place, _), key, value in zip(page, keys, self._store.get(layout.SPECS, keys), strict=True):
@@ -515,7 +514,7 @@ class _Check:
         return taskids
 
     def _recorded(self, family: Family, seen: Seen) -> Task | None:
-        """The task of the record; a record that can't be decoded is told of this family."""
+        """Decode the task of the record; an unreadable record is reported for this family."""
         project, record = seen.tally.record.number, seen.record
         if record is None:
             return None
@@ -527,7 +526,7 @@ def _taskid_of_over(value: bytes) -> str:
 
 
 def _totals(tally: Tally) -> Iterator[tuple[Family, str, int, int | None]]:
-    """What has to be the same number: the family that it is told of and how, what was counted, what is said."""
+    """Yield numbers that must be equal: family and text of the problem, counted number, number in a record."""
     record = tally.record
     for state, name in enumerate(STATE_NAMES[1:], 1):
         text = f"there are {{:,}} tasks {name}; the project counts {{:,}}"
@@ -536,23 +535,24 @@ def _totals(tally: Tally) -> Iterator[tuple[Family, str, int, int | None]]:
     yield layout.PROJECTS, text, tally.unfinished, record.unfinished
     text = "{:,} tasks wait for a retry; the project counts {:,}"
     yield layout.PROJECTS, text, tally.held_back, record.held_back
-    text = "{:,} tasks have a result, and {:,} of these are there"
+    text = "{:,} tasks have a result, but {:,} results exist"
     yield layout.RESULTS, text, tally.with_result, tally.results
 
 
 def _taskid_in(family: Family, key: bytes) -> str:
-    """The taskid in a key of ids or results; empty in other families, which have none or other things around it."""
+    """Return the taskid in a key of ids or results; empty in other families, whose keys have none, or more."""
     return key[PROJECT_BYTES:].decode(errors="replace") if family in (layout.IDS, layout.RESULTS) else ""
 
 
 _IN_NO_SLOT: Final = (1 << SLOT_SHIFT).to_bytes(KEY_BYTES, "big")
-"""Above the places of ready tasks that are in no slot; what lies beyond is yet to be moved."""
+"""Key above the places of ready tasks without a slot; tasks beyond it are yet to be moved."""
 
 
 def _bounds(record: ProjectRecord) -> Iterator[tuple[Family, bytes, bytes]]:
-    """Where each order of a project begins: its family, the start of its keys, the bound below which nothing is read.
+    """Yield, for each order of a project, its family, the start of its keys, and the bound below which nothing is read.
 
-    Slots have orders in place of that of the ready tasks, in which entries that lead nowhere may lie below the bound.
+    Divided projects have orders of slots instead of the ready tasks' order; in these, stale entries may lie below the
+    bound.
     """
     start = layout.project_key(record.number)
     if record.slots is None or record.slots.by == "none":
@@ -589,7 +589,7 @@ def _find_orphans(checked: Checked, tally: Tally) -> None:
 
 
 def _has_place(store: StoreReader, task: Task) -> bool:
-    """Whether the task has an entry of its own. While it is processing its record may say where it was before."""
+    """Whether the task has an entry of its own. The record of a processing task may name its former place."""
     family = layout.ORDERS.get(task.state)
     if family is None:
         return False
@@ -620,7 +620,7 @@ def _orphan_specs(store: StoreReader, number: int) -> Iterator[tuple[bytes, str]
 
 
 def _quietly(decode: Callable[..., T], *value: object) -> T | None:
-    """What is decoded; None if it can't be, which was told already."""
+    """Decode; None for malformed bytes, which have been reported already."""
     try:
         return decode(*value)
     except layout.UNREADABLE:

@@ -1,4 +1,4 @@
-"""The lines of an export, in its two formats: JSON for people, MessagePack values for speed.
+"""The lines of an export, in its two formats: readable JSON, and MessagePack for speed.
 
     {"taskqueue": 6, "projects": [{"name": "news", "state": "running", …}]}         first: the version, the projects
     {"project": "news", "taskid": "…", "state": "ready", "url": "…", "body": {…}}   a task
@@ -8,14 +8,13 @@
 Fields with their default are omitted. Tasks come project by project in the order in which they would run: processing,
 ready, delayed, then the finished ones, oldest first; so new seqs, assigned in the order of the lines, keep it.
 
-A task has the edges that count: those of a deferred update, if there is one, because an import applies it.
+A task has its valid edges: those of a deferred update, if there is one, because an import applies it.
 
-Both formats have the same fields. In MessagePack a body is written as it is. In JSON it is translated, which takes
-four steps to make sure that the same bytes come back.
+Both formats have the same fields. In MessagePack a body is written unchanged. In JSON it is translated.
 
-MessagePack has values that JSON lacks. One that JSON can't represent exactly (bytes, keys that are not text, infinite
-numbers, numbers in longer encodings than they need) is written as {"$msgpack": "base64"}, whole: decoding it gives the
-same bytes. A number in a setting is the exception: infinity is written as "inf".
+MessagePack has values that JSON lacks. A body that JSON can't represent exactly (bytes, keys that are not text,
+infinite numbers, numbers in longer encodings than they need) is written as {"$msgpack": "base64"}, so that decoding
+gives the same bytes. A number in a setting is the exception: infinity is written as "inf".
 """
 
 from __future__ import annotations
@@ -58,36 +57,38 @@ VERSION: Final = 6
 """Version of the fields."""
 
 READABLE: Final = (1, 2, 3, 4, 5, VERSION)
-"""Versions that can be imported; 1 had no history of events, 2 no results of tasks, 3 no edges between them, 4
-nothing of their pages, 5 other names of settings (``setting_names``).
+"""Versions that can be imported.
+
+1 had no history of events, 2 no results of tasks, 3 no edges between them, 4 no facts about fetched pages, 5 other
+names of settings (``setting_names``).
 """
 
 FLAT_SETTINGS_MOST: Final = 5
-"""The last version with the other names."""
+"""Last version with the old names of settings."""
 
 INF: Final = "inf"
 
 COUNTED_MOST: Final = 2**53 - 1
-"""The largest count: every JSON reader has it exactly, and counting on from it can't overflow."""
+"""Largest count: every JSON reader has it exactly, and counting on from it can't overflow."""
 
 HAPPENED_MOST: Final = 2**40 - 1
-"""The most events of a project in an hour, so that the sum over all projects can be stored, too."""
+"""Largest number of a project's events in an hour, so that the sum over all projects can be stored, too."""
 
 LATEST: Final = 1e11
-"""The largest time in unix seconds, as for ``EpochSeconds``."""
+"""Largest time in unix seconds, as for ``EpochSeconds``."""
 
 Counted = Annotated[int, Meta(ge=0, le=COUNTED_MOST)]
 Happened = Annotated[int, Meta(ge=0, le=HAPPENED_MOST)]
 
 NEVER: Final = 0.0
-"""The default of times: only this very object is omitted from a line, not other values that equal it."""
+"""Default of times: only this very object is omitted from a line, not other values that equal it."""
 
 
 class ProjectLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A project, in the first line.
+    """Project in the first line.
 
     Attributes:
-        overrides: settings set by ``project-set``: a map.
+        overrides: map of settings set by ``project-set``.
         pause, cron, finished, totals: see ``ProjectRecord``.
     """
 
@@ -101,14 +102,14 @@ class ProjectLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
 
 
 class FirstLine(Struct, frozen=True, forbid_unknown_fields=True):
-    """The first line; ``taskqueue`` is the VERSION."""
+    """First line; ``taskqueue`` is the VERSION."""
 
     taskqueue: int
     projects: list[ProjectLine]
 
 
 def check_numbers(line: ProjectLine) -> None:
-    """Check that a scheduler can go on counting from the numbers in a project's line.
+    """Check that a daemon can go on counting from the numbers in a project's line.
 
     Raises:
         ValueError: a number is negative or implausibly large.
@@ -122,7 +123,7 @@ def check_numbers(line: ProjectLine) -> None:
 
 
 class DeferredLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A ``force_update`` that waits for the end of a lease; applied when the task is imported."""
+    """``force_update`` that is deferred until the end of a lease; an import applies it."""
 
     url: Annotated[str, Meta(min_length=1, max_length=MAX_URL_CHARS)]
     schedule: Schedule = PLAIN
@@ -130,11 +131,11 @@ class DeferredLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 
 class ParentLine(Struct, frozen=True, array_like=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A task that another one waits for.
+    """Parent of a task.
 
     Attributes:
         state: 0 not satisfied yet, 1 satisfied, 2 the parent has failed and the child runs all the same.
-        project: None: that of the child; empty: one that was deleted, whose tasks will never succeed.
+        project: the parent's; None for the child's own; empty for a deleted one, whose tasks will never succeed.
     """
 
     taskid: TaskId
@@ -146,17 +147,17 @@ ParentLines = Annotated[list[ParentLine], Meta(max_length=MAX_PARENTS)]
 
 
 class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A task.
+    """Task, with its state.
 
     Attributes:
-        schedule: as its producer sent it; ``priority`` and ``exetime`` (unix seconds) are the current ones.
+        schedule: schedule as its producer sent it; ``priority`` and ``exetime`` (unix seconds) are the current ones.
         ended_at: unix seconds; finished tasks only.
         held_back, timed_out, apart, retried, lastcrawltime, depth: see ``Task`` and ``Spec``.
         bare: finished, and its url, body and result have been deleted.
-        result: of its last success.
-        parents: tasks that it waits for, or did; those of the deferred update, if there is one.
-        page: interval, etag, last_modified and content_hash of its page; None: nothing is known of it.
-        pushed_at: unix seconds, when it first came; 0: unknown.
+        result: result of its last success.
+        parents: tasks that it waits or waited for; those of the deferred update, if there is one.
+        page: interval, etag, last_modified and content_hash of its page; None if unknown.
+        pushed_at: unix seconds of the first push; 0 if unknown.
     """
 
     project: ProjectName
@@ -185,20 +186,20 @@ class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
 
 
 Events = tuple[Happened, Happened, Happened, Happened, Happened, Happened]
-"""New, selected, success, failed, retried, timeout."""
+"""Counts of new, selected, success, failed, retried, timeout."""
 
 Sums = tuple[Counted, Counted, Counted, Counted, Counted, Counted]
-"""The same six counts summed over all projects."""
+"""Counts of the same six events, summed over all projects."""
 
 
 class SliceLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The events of one minute or hour; follows the tasks.
+    """Events of one minute or hour; follows the tasks.
 
     Attributes:
         history: minute or hour.
         at: unix seconds of its beginning.
         projects: events by project.
-        all: sums over all projects, deleted ones included; None: unknown.
+        all: sums over all projects, deleted ones included; None if unknown.
     """
 
     history: Resolution
@@ -208,7 +209,7 @@ class SliceLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
 
 
 class LastLine(Struct, frozen=True, forbid_unknown_fields=True):
-    """The number of tasks."""
+    """Last line, with the number of tasks."""
 
     tasks: int
 
@@ -217,12 +218,12 @@ encode_line: Final = msgspec.json.Encoder().encode
 
 
 def in_json(settings: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Settings with infinite numbers replaced by "inf", which JSON lacks."""
+    """Replace infinite numbers in settings by "inf", which JSON can write."""
     return _replaced(settings, Settings, inf, INF)
 
 
 def from_json(settings: Mapping[str, Setting]) -> dict[str, Setting]:
-    """The inverse of ``in_json``; "inf" stays a text where the setting is a text."""
+    """Replace "inf" in settings by infinity, unless the setting is a text; the inverse of ``in_json``."""
     return _replaced(settings, Settings, INF, inf)
 
 
@@ -243,11 +244,11 @@ def _one_replaced(value: Setting, setting: Description | None, old: Setting, new
 
 
 def parent_lines(entries: Iterable[tuple[bytes, bytes]], task: Task, names: Mapping[int, str]) -> Iterator[ParentLine]:
-    """The tasks that a task waits for.
+    """Yield the parents of a task.
 
     Args:
-        entries: of the task, in the family of edges to parents.
-        names: of projects, by number.
+        entries: entries of the task in PARENTS.
+        names: project names by number.
 
     Raises:
         Unreadable: an entry can't be decoded.
@@ -263,19 +264,19 @@ def parent_lines(entries: Iterable[tuple[bytes, bytes]], task: Task, names: Mapp
 
 
 def parents_range(task: Task) -> tuple[bytes, bytes]:
-    """Where the edges of a task to its parents begin and end."""
+    """Return start and end of the keys of a task's edges to its parents."""
     start = task_key(task.project, task.taskid)
     return start, start + BELOW_TASK
 
 
 def policy_of(task: Task) -> ParentFailure:
-    """What the task does when a parent fails."""
+    """Return the task's policy for a failed parent."""
     links = counting_links(task)
     return "fail" if links is None else POLICIES[links.on_failure]
 
 
 def counting_links(task: Task) -> Links | None:
-    """The links that count once a deferred update of the task is applied."""
+    """Return the links that are valid once a deferred update of the task is applied."""
     if task.lease is not None and task.lease.deferred is not None:
         return task.lease.links
     return task.links
@@ -285,16 +286,16 @@ SettingValues = Mapping[str, Setting]
 
 
 class ExportFormat(NamedTuple):
-    """How an export is encoded, as a sequence of parts: a line of JSON each, or a MessagePack map each.
+    """Encoding of an export, as a sequence of parts: a line of JSON each, or a MessagePack map each.
 
     Attributes:
-        unit: what people call a part.
+        unit: name of a part in messages.
         end: bytes that follow each part.
-        last: bytes that begin the last part, and no other; ``history``: those that begin parts with the history of
-            events.
+        last: bytes that begin the last part, and no other.
+        history: bytes that may begin parts with the history of events.
         encode, decode_first, decode_task, decode_slice, decode_last: codecs of the parts.
-        to_value: embeds a MessagePack value in a part, nil as ABSENT; ``to_msgpack`` gives the same bytes again.
-        encode_settings: embeds a project's settings in a part; ``decode_settings`` gives them again.
+        to_value: embeds a MessagePack value in a part, nil as ABSENT; ``to_msgpack`` returns the same bytes again.
+        encode_settings: embeds a project's settings in a part; ``decode_settings`` returns them again.
     """
 
     unit: str
@@ -353,5 +354,5 @@ MESSAGEPACK: Final = ExportFormat(
 
 
 def detect_format(beginning: bytes) -> ExportFormat:
-    """The format of a file with this beginning: JSON begins with a brace, and a MessagePack map never does."""
+    """Detect the format of a file with this beginning: JSON begins with a brace, and a MessagePack map never does."""
     return MESSAGEPACK if beginning[:1] >= b"\x80" else JSON

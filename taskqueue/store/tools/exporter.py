@@ -1,8 +1,8 @@
-"""Exports projects and tasks, as lines of JSON or in MessagePack, in bounded memory; ``export_format`` has the fields.
+"""Export projects and tasks, as lines of JSON or in MessagePack, in bounded memory; ``export_format`` has the fields.
 
 A processing task is exported as such, but without its lease: an import makes it ready again. Histories of attempts,
-counters, sessions and operations are not exported; the history of events is. So what a rerun holds is exported as what
-need not wait for a time: there would be nobody to let go of it.
+counters, sessions and operations are not exported; the history of events is. So tasks kept by a rerun are exported
+without a due time: after the import no rerun would release them.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from taskqueue.store.tools.export_format import (
 from taskqueue.store.tools.store_stats import project_records
 
 IN_ORDER: Final = (PROCESSING, *sorted(WAITING), *OVER)
-"""The order in which states are exported."""
+"""Order in which states are exported."""
 
 RESULTS_AT_ONCE: Final = 64
-"""Results in memory, of 64 KiB at most each: a database may be a millisecond away."""
+"""Results read together, of at most 64 KiB each: a database may be a millisecond away."""
 
 Entry = tuple[bytes, bytes]
 History = Literal["none", "projects", "all"]
@@ -64,10 +64,10 @@ def export_lines(
     *,
     history: History = "none",
 ) -> Iterator[bytes]:
-    """The encoded lines of these projects, with their tasks in these states; ``form.end`` belongs after each.
+    """Yield the encoded lines of these projects, with their tasks in these states; ``form.end`` belongs after each.
 
     Args:
-        history: whose history of events: nobody's, that of these projects, or also the sums over all projects.
+        history: events to export: none, those of these projects, or also the sums over all projects.
 
     Raises:
         StoreError: the store failed.
@@ -88,7 +88,7 @@ def export_lines(
 
 
 def project_line(record: ProjectRecord, form: ExportFormat) -> ProjectLine:
-    """The exported form of a project."""
+    """Make the line of a project."""
     overrides = form.encode_settings(record.overrides)
     return ProjectLine(
         name=record.name,
@@ -153,7 +153,7 @@ def _taskid(value: bytes) -> str:
 
 
 def _bare(store: StoreReader, number: int, states: Collection[int]) -> Iterator[Task]:
-    """Tasks of which only the record is left."""
+    """Yield the bare tasks, which have only a record."""
     for page in pages(store, layout.IDS, layout.project_key(number), layout.project_key(number + 1)):
         for key, value in page:
             if value == AWAITED:
@@ -164,7 +164,7 @@ def _bare(store: StoreReader, number: int, states: Collection[int]) -> Iterator[
 
 
 def _specs(store: StoreReader, page: Sequence[Entry]) -> Iterator[tuple[str, Spec]]:
-    """Taskids and specs of the entries of an order."""
+    """Yield taskids and specs of the entries of an order."""
     keys = [layout.spec_key_of(key) for key, _ in page]
     for key, value in zip(keys, store.get(layout.SPECS, keys), strict=True):
         if value is None:
@@ -173,13 +173,13 @@ def _specs(store: StoreReader, page: Sequence[Entry]) -> Iterator[tuple[str, Spe
 
 
 def _deferred(store: StoreReader, page: Sequence[Entry]) -> dict[bytes, bytes]:
-    """Encoded deferred updates, by the keys of their leases."""
+    """Return encoded deferred updates, by the keys of their leases."""
     found = store.get(layout.DEFERRED, [layout.spec_key_of(key) for key, _ in page])
     return {key: value for (key, _), value in zip(page, found, strict=True) if value is not None}
 
 
 def _with_results(store: StoreReader, tasks: Iterator[Task]) -> Iterator[tuple[Task, bytes | Raw]]:
-    """Tasks with their results, nil for one that has none; RESULTS_AT_ONCE are looked up together."""
+    """Yield tasks with their results, or nil; RESULTS_AT_ONCE are looked up together."""
     while some := list(islice(tasks, RESULTS_AT_ONCE)):
         keys = [layout.id_key(task.project, task.taskid) for task in some if task.has_result]
         results = iter(zip(keys, store.get(layout.RESULTS, keys), strict=True))
@@ -194,7 +194,11 @@ def _result(key: bytes, value: bytes | None) -> bytes:
 
 
 def task_line(project: str, task: Task, result: bytes | Raw, parents: list[ParentLine], form: ExportFormat) -> TaskLine:
-    """The exported form of a task, which has its spec unless it is bare; ``project`` is a name."""
+    """Make the line of a task, which has its spec unless it is bare.
+
+    Args:
+        project: name of its project.
+    """
     spec = task.spec
     line = TaskLine(
         project=project,
@@ -229,7 +233,7 @@ def _deferred_line(task: Task, form: ExportFormat) -> DeferredLine | None:
 
 
 def _slices_of(store: StoreReader, names: Mapping[int, str], *, whole: bool) -> Iterator[SliceLine]:
-    """The history of these projects, by number; with the sums over all projects if ``whole``.
+    """Yield the history of these projects, given by number; with the sums over all projects if ``whole``.
 
     Raises:
         StoreError: the store failed.

@@ -1,13 +1,13 @@
-"""The findings of a consistency check: problems, per-project tallies of what was counted, and what is no problem.
+"""The findings of a consistency check: problems, counts per project, and permitted gaps.
 
-What a sound store may lack, the exceptions to "each task has a record, an entry in its order, a spec":
+Permitted gaps, the exceptions to "each task has a record, an entry in its order, a spec":
 
-| a task that is | has | may lack |
+| state of the task | has | may lack |
 |---|---|---|
 | ready, delayed | record, entry in the order, spec | |
-| processing | lease, spec; its record may say where it was before | its record, while it is *unlisted* |
-| over | record, entry in the order, spec | |
-| over and *bare* | record | entry, spec, history: retention has deleted them |
+| processing | lease, spec; its record may name its former place | its record, while it is *unlisted* |
+| finished | record, entry in the order, spec | |
+| finished and *bare* | record | entry, spec, history: retention has deleted them |
 | *cleared* | perhaps record and spec, until they are swept | its entry, which ``clear`` has dropped |
 
 Bare tasks are counted among those of their state; cleared ones are not counted.
@@ -32,18 +32,18 @@ from taskqueue.store.records.reading import stored_number
 T = TypeVar("T")
 
 SHOWN_PROBLEMS: Final = 100
-"""Problems kept by default; all are counted."""
+"""Problems kept by default, at most; all are counted."""
 
 
 class Problem(Struct, frozen=True):
-    """An inconsistency.
+    """Inconsistency in a store.
 
     Attributes:
-        family: where it was found.
+        family: family in which it was found.
         project: name of the project, or ``#`` and its number if no such project exists.
         taskid: empty if unknown.
-        key: in hex; empty if the problem is not about a single key.
-        reason: what was found, and what was expected.
+        key: key in hex; empty if the problem is not about a single key.
+        reason: found and expected values.
     """
 
     family: Family
@@ -59,11 +59,11 @@ class Problem(Struct, frozen=True):
 
 
 class Findings(Struct):
-    """The result of one check.
+    """Result of one check.
 
     Attributes:
         most: number of problems to keep.
-        problems: the first ones.
+        problems: first problems.
         found: number of all problems.
         entries: number of entries that were read.
         tasks: number of known tasks.
@@ -91,18 +91,18 @@ class Findings(Struct):
 
 
 class Tally(Struct):
-    """What was counted of one project.
+    """Counts of one project's entries.
 
     Attributes:
         places: entries of the orders, by state.
         bare: tasks with only a record, by state.
         unfinished, held_back: see ``ProjectRecord``.
-        ids: records, those of cleared tasks excluded.
+        ids: records, without those of cleared tasks.
         left: records of cleared tasks.
         unlisted: leases of tasks without a record.
-        specs: of all tasks.
-        with_result: tasks that have a result, as their records say; those of cleared tasks excluded.
-        results: of these tasks, stored.
+        specs: specs of all tasks.
+        with_result: tasks with a result according to their records, without cleared tasks.
+        results: stored results of these tasks.
     """
 
     record: ProjectRecord
@@ -125,7 +125,7 @@ class Tally(Struct):
 
     @property
     def name(self) -> str:
-        """The project's name."""
+        """Name of the project."""
         return self.record.name
 
     @property
@@ -135,16 +135,16 @@ class Tally(Struct):
 
     @property
     def lacks_specs(self) -> bool:
-        """Whether specs and tasks differ in number, as far as that can be told without looking at each."""
+        """Whether specs and tasks differ in number, as far as the counts show."""
         return self.specs != self.ids + self.left + self.unlisted - sum(self.bare)
 
 
 class Checked:
-    """A store that is being checked: what is known of it so far, and what was found.
+    """Store under check, with all that is known of it so far and its findings.
 
     Attributes:
-        epoch: the newest one.
-        tallies: of the projects, by number; filled while the projects are read, which come first.
+        epoch: newest epoch.
+        tallies: tallies of the projects by number; complete once the projects, which come first, have been read.
     """
 
     def __init__(self, store: StoreReader, findings: Findings) -> None:
@@ -154,14 +154,14 @@ class Checked:
         self.tallies: dict[int, Tally] = {}
 
     def tally(self, family: Family, key: bytes) -> Tally | None:
-        """The tally of the key's project; None, and a problem, if there is no such project."""
+        """Return the tally of the key's project; None, and a problem, if the project is unknown."""
         tally = self.tallies.get(layout.project_of(key))
         if tally is None:
-            self.note(family, key, "it is of no known project")
+            self.note(family, key, "its project is unknown")
         return tally
 
     def read(self, family: Family, key: bytes, decode: Callable[..., T], *value: object) -> T | None:
-        """What lies at the key, decoded; None, and a problem, if it can't be."""
+        """Decode the value at a key; None, and a problem, if it is malformed."""
         try:
             return decode(*value)
         except layout.UNREADABLE as error:
@@ -169,7 +169,7 @@ class Checked:
             return None
 
     def note(self, family: Family, key: bytes, reason: str, taskid: str = "") -> None:
-        """Add a problem of the entry at a key, whose project is named if the family has projects."""
+        """Add a problem of the entry at a key; the project is named if the family has projects."""
         number = layout.project_of(key) if len(key) >= PROJECT_BYTES and family in layout.PROJECT_FAMILIES else None
         known = None if number is None else self.tallies.get(number)
         project = known.name if known is not None else "" if number is None else f"#{number}"
@@ -177,7 +177,9 @@ class Checked:
 
 
 def is_cleared(task: Task, cleared: int) -> bool:
-    """Whether ``clear`` has dropped the task of this record; ``cleared`` is the largest seq that its project was
-    cleared of.
+    """Whether ``clear`` has dropped the task of this record.
+
+    Args:
+        cleared: largest seq of the project's cleared tasks.
     """
     return task.state in LIVE and task.seq <= cleared

@@ -1,16 +1,16 @@
-"""Sees in one reading of each family whether all tasks of a store agree, without looking any of them up.
+"""Check in one pass over each family whether all tasks of a store agree, without looking any of them up.
 
     ids ────────┬──► entries ◄── ready, delayed, blocked, success, failed, cancelled, leases
                 ├──► specs   ◄── specs
                 └──► results ◄── results
 
-From each side comes the same set of things if the store is sound: which record lies where, which taskid a spec has.
-What a set has is told by its *fingerprint*, the sum of the hashes of its elements, in whatever order they come; two
-different sets have the same one once in 2**64 (M. Bellare, D. Micciancio: A New Paradigm for Collision-Free Hashing,
-1997: AdHash). To read an entry and to hash it takes a fifth of what it takes to look it up.
+In a sound store both sides have the same set of facts: the place of each record, the taskid of each spec. A set is
+compared by its *fingerprint*, the sum of the hashes of its elements in any order; two different sets have the same
+fingerprint once in 2**64 (M. Bellare, D. Micciancio: A New Paradigm for Collision-Free Hashing, 1997: AdHash). Reading
+and hashing an entry takes a fifth of the time of a look-up.
 
-It names nothing. Whatever looks wrong, or is not understood, is a *doubt*, and then ``consistency`` looks each entry
-up. So what is accepted here has to be what is accepted there, or less, and never more.
+It names no problem. Anything wrong or unknown is a *doubt*, and then ``consistency`` looks each entry up. So this check
+may accept less than ``consistency``, but never more.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Look = Callable[[Sequence[Entry]], None]
 
 _SLOT_BYTES: Final = 5
 _SUCCESS_BYTES: Final = 6
-"""Before the taskid of a success with its attempt."""
+"""Bytes before the taskid of a success with its attempt."""
 
 _RETRY_FLAGS: Final = layout.HELD_BACK | layout.APART
 
@@ -65,7 +65,10 @@ _PLACE: Final = slice(layout.RECORD.size - 16, layout.RECORD.size)
 
 
 def _plain_size(mark: int) -> int:
-    """Bytes of an undated record without itag that begins with this byte; 0: linked, blocked, or no record."""
+    """Return the bytes of an undated record without itag that begins with this byte; 0 for other records.
+
+    Other records have links, are blocked, or are not records.
+    """
     if mark & STATE_MASK not in STATES or mark & STATE_MASK == BLOCKED or mark & ~(STATE_MASK | IN_SLOT | HAS_RESULT):
         return 0
     return layout.RECORD.size + (_SLOT_BYTES if mark & IN_SLOT else 0)
@@ -74,20 +77,20 @@ def _plain_size(mark: int) -> int:
 _DATE_BYTES: Final = layout.DATED_RECORD.size - layout.RECORD.size
 
 _PLAIN_SIZES: Final = tuple(map(_plain_size, range(256)))
-"""Most records are of such a kind: what they say is read at fixed offsets, without making a task of each."""
+"""Sizes of the most common records by first byte; their fields are read at fixed offsets, without decoding the task."""
 
 
 class Doubt(Exception):
-    """Some entry of the store may not agree with others."""
+    """Entries of the store may not agree."""
 
 
 class _Sums(Struct):
     """Fingerprints of a project.
 
     Attributes:
-        said: places and what lies there, by state, as ids say it.
-        found: the same as it is found in the orders.
-        taskids, specs: seqs with taskids, by ids and leases, and by specs.
+        said: places and their tasks according to ids, by state.
+        found: places and their tasks in the orders, by state.
+        taskids, specs: seqs with taskids, from ids and leases, and from specs.
         with_result, results: keys of tasks that have a result, and of results.
     """
 
@@ -100,12 +103,12 @@ class _Sums(Struct):
 
     @property
     def agree(self) -> bool:
-        """Whether both sides of each are the same."""
+        """Whether both sides of each pair are equal."""
         return (self.said, self.taskids, self.with_result) == (self.found, self.specs, self.results)
 
 
 class Fingerprints:
-    """Looks at pages of the families of tasks; ``finish`` after all of them. Any method raises Doubt."""
+    """Reads pages of the families of tasks; call ``finish`` after all of them. Any method raises Doubt."""
 
     def __init__(self, checked: Checked, edges: EdgeCheck, flows: FlowCheck, slots: SlotCheck) -> None:
         self._store = checked.store
@@ -117,14 +120,14 @@ class Fingerprints:
         self._sums: dict[int, _Sums] = {number: _Sums() for number in checked.tallies}
 
     def looks(self) -> dict[Family, Look]:
-        """What looks at the pages of each family of tasks."""
+        """Return the function that reads the pages of each family of tasks."""
         orders = {layout.ORDERS[state]: partial(self._waiting, state) for state in WAITING}
         ends = {layout.ORDERS[state]: partial(self._over, state) for state in OVER}
         others = {layout.IDS: self._ids, layout.SPECS: self._specs}
         return {**orders, **ends, **others, layout.HISTORY: self._history, layout.RESULTS: self._results}
 
     def finish(self) -> None:
-        """Compare what was said with what was found."""
+        """Compare both sides of all projects."""
         for number, sums in self._sums.items():
             _expect(sums.agree)
             tally = self._tallies[number]
@@ -133,7 +136,7 @@ class Fingerprints:
     # ------------------------------------------------------------------------------------------ orders
 
     def _waiting(self, state: int, page: Sequence[Entry]) -> None:
-        """The record says where it lies, so that nothing else has to be compared."""
+        """Hash waiting tasks; their records contain their places, so nothing else has to be compared."""
         if state == READY:
             self._slots.tasks(page)
         for project, entries in _by_project(page):
@@ -147,9 +150,7 @@ class Fingerprints:
                 tally.held_back += sum([record[1] & _RETRY_FLAGS == layout.HELD_BACK for record in records])
 
     def leases(self, page: Sequence[Entry]) -> None:
-        """Have found what the records of leased tasks say of where they were before; all else of leases was looked
-        up.
-        """
+        """Count the former places in leased tasks' records as found; all else of leases was looked up."""
         leased = [(key, decode_lease_value(value).taskid.encode()) for key, value in page]
         records = self._store.get(layout.IDS, [key[:PROJECT_BYTES] + taskid for key, taskid in leased])
         for (key, taskid), record in zip(leased, records, strict=True):
@@ -189,7 +190,7 @@ class Fingerprints:
                 self._plain(tally, mark, alike)
 
     def _plain(self, tally: Tally, mark: int, entries: list[Entry]) -> None:
-        """Look at tasks that have nothing but a state, a slot and a result."""
+        """Hash tasks that have only a state, a slot and a result."""
         places = [record[_PLACE] for _, record in entries]
         seqs = [place[-layout.SEQ_BYTES :] for place in places]
         state = mark & STATE_MASK
@@ -209,7 +210,7 @@ class Fingerprints:
             tally.with_result += len(entries)
 
     def _marked(self, tally: Tally, key: bytes, record: bytes) -> None:
-        """Look at any task."""
+        """Hash any task."""
         if record == AWAITED:
             self._edges.awaited(key)
             return
@@ -270,7 +271,7 @@ class Fingerprints:
 
 
 def _by_project(page: Sequence[Entry]) -> Iterator[tuple[int, Sequence[Entry]]]:
-    """The page in parts of one project each."""
+    """Split the page into parts of one project each."""
     start = 0
     while start < len(page):
         prefix = page[start][0][:PROJECT_BYTES]
@@ -282,16 +283,16 @@ def _by_project(page: Sequence[Entry]) -> Iterator[tuple[int, Sequence[Entry]]]:
 
 
 def _hashed(places: Sequence[bytes], taskids: Sequence[bytes]) -> int:
-    """The fingerprint of pairs; all places are of the same length.
+    """Compute the fingerprint of pairs; all places are of the same length.
 
-    Not of tuples, whose hash is so nearly a sum that after two pairs have exchanged their second parts it is the same
-    in 30 % of the cases.
+    Tuples are not hashed: their hash is so nearly a sum that exchanging the second parts of two pairs leaves it
+    unchanged in 30 % of the cases.
     """
     return sum(map(hash, map(concat, places, taskids)))
 
 
 def _taskids_of_successes(values: Sequence[bytes]) -> list[bytes]:
-    """Taskids in the order of successes, each of which can be read."""
+    """Decode the taskids in the order of successes, and check that each is readable."""
     whole = [value for value in values if layout.has_attempt(value)]
     _expect(min(map(len, whole), default=_SUCCESS_BYTES) >= _SUCCESS_BYTES)
     _expect_text([value[_SUCCESS_BYTES + value[1] :] for value in whole])  # names of fetchers
@@ -301,14 +302,14 @@ def _taskids_of_successes(values: Sequence[bytes]) -> list[bytes]:
 
 
 def _taskids_of_failures(values: Sequence[bytes]) -> list[bytes]:
-    """Taskids in another order of what is over, each of which can be read."""
+    """Decode the taskids in another order of finished tasks, and check that each is readable."""
     for value in values:
         layout.error_at(value)
     return [layout.taskid_at(value) for value in values]
 
 
 def _expect_text(texts: Sequence[bytes]) -> None:
-    """Check that each is UTF-8: between signs of ASCII, half a sign is an error, whatever comes then."""
+    """Check that each text is UTF-8; joining them by ASCII keeps a cut character invalid."""
     b"\n".join(texts).decode()
 
 

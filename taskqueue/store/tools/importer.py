@@ -1,4 +1,4 @@
-"""Imports what ``exporter`` wrote, in either format, into a store of which nobody else is writing.
+"""Import exports of either format into a store that no other process writes to.
 
     first line ──► new projects, one batch
     tasks ──BATCH_TASKS at a time──► look up ──► unknown tasks, and the counts of their projects: one batch
@@ -7,16 +7,14 @@ Rules:
 1. A task that the store already has stays as it is, and is counted. So an interrupted import can be repeated, and
    between two batches the store is consistent.
 2. A project that the store already has keeps its settings and its state; a new one gets those of the export.
-3. A processing task becomes ready, with its retries as they were. An update that was deferred until the end of its
-   lease is applied.
+3. A processing task becomes ready, with unchanged retries. An update that was deferred until the end of its lease is
+   applied.
 4. Each task gets a new seq, in the order of the lines, and the store a new epoch.
-5. Edges are kept: to a parent that is there, satisfied if it is a success; to one that is not there (yet), which is
-   awaited. What a task has ended as is told to those that wait for it when a daemon runs. A live task is blocked while
-   an edge of it is not satisfied.
-6. Slots are not exported: ready tasks of a project that is divided are moved to theirs when a daemon runs.
+5. Edges are kept: one to a known parent is satisfied if that is a success; an unknown parent is awaited. A daemon later
+   passes on to waiting tasks how a task has ended. A live task is blocked while one of its edges is not satisfied.
+6. Slots are not exported: a daemon later moves ready tasks of a divided project to their slots.
 7. The history of events comes after the tasks; points that the store already has stay as they are. A new point of a
-   minute or hour that the store already has is added to the sum over all projects; of one that it does not have, the
-   sum is that of the part.
+   minute or hour that the store already has is added to the sum over all projects; for other times the sum is imported.
 """
 
 from __future__ import annotations
@@ -97,29 +95,28 @@ T = TypeVar("T")
 
 BATCH_TASKS: Final = 1000
 BATCH_BYTES: Final = 8 << 20
-"""Bytes of lines at which a batch ends."""
+"""Bytes of lines that end a batch."""
 
 RECORD_BYTES: Final = 128 << 10
-"""The largest record of a project: its settings may have 64 KiB, and every turn that touches the project rewrites it.
-"""
+"""Bytes of a project's largest record: settings may have 64 KiB, and each turn that touches the project rewrites it."""
 
 PROJECTS_MOST: Final = 100_000
-"""Projects in one export; all are in memory at once."""
+"""Projects in one export, at most; all are in memory at once."""
 
 UNREADABLE: Final = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
-"""What malformed lines raise: no JSON, bytes that are not UTF-8, numbers too large to be stored, deep nesting."""
+"""Errors of malformed lines: bad JSON, bytes that are not UTF-8, numbers too large to be stored, deep nesting."""
 
 _decode_overrides: Final = msgspec.msgpack.Decoder(dict[str, Setting] | None).decode
 
 KnownTasks = Literal["refuse", "skip"]
-"""If a project already has tasks: refuse the whole import, or skip the tasks that the store has."""
+"""Policy for a project that already has tasks: refuse the whole import, or skip the tasks that the store has."""
 
 
 class ImportCounts(Struct):
-    """What an import has done so far.
+    """Counts of an import so far.
 
     Attributes:
-        projects: created.
+        projects: projects created.
         new: tasks created.
         known: tasks that the store already had, unchanged.
     """
@@ -130,7 +127,7 @@ class ImportCounts(Struct):
 
 
 class BadLine(StoreError):
-    """A malformed line, or a truncated export; what was imported before it stays."""
+    """Malformed line, or a truncated export; all imported before it stays."""
 
 
 def import_lines(
@@ -141,11 +138,11 @@ def import_lines(
     environment: Environment,
     form: ExportFormat = JSON,
 ) -> Iterator[ImportCounts]:
-    """Import lines; yields the counts so far after each batch.
+    """Import lines; yield the counts so far after each batch.
 
     Args:
         boot: boot-clock seconds now; the buckets of new projects are empty at that time.
-        environment: parses settings as the scheduler will.
+        environment: parses settings as the daemon will.
 
     Raises:
         BadLine: a line is malformed or contradicts others, or the last one is missing.
@@ -171,18 +168,18 @@ def _first_line(numbered: Iterator[tuple[int, bytes]], form: ExportFormat) -> Fi
     try:
         first = form.decode_first(line)
     except UNREADABLE as error:
-        _refuse(form, number, f"no export begins like this: {error}")
+        _refuse(form, number, f"this is not the beginning of an export: {error}")
     if first.taskqueue not in READABLE:
-        _refuse(form, number, f"these are {form.unit}s of version {first.taskqueue}; known here are 1 to {VERSION}")
+        _refuse(form, number, f"{form.unit}s of version {first.taskqueue} can't be read here, only 1 to {VERSION}")
     if len(first.projects) > PROJECTS_MOST:
-        _refuse(form, number, f"{len(first.projects):,} projects; there may be {PROJECTS_MOST:,}")
+        _refuse(form, number, f"{len(first.projects):,} projects; at most {PROJECTS_MOST:,} are allowed")
     return first
 
 
 def _pages(
     numbered: Iterator[tuple[int, bytes]], form: ExportFormat
 ) -> Iterator[list[tuple[int, TaskLine]] | tuple[int, SliceLine]]:
-    """Pages of tasks, and single slices of the history of events."""
+    """Yield pages of tasks, and single slices of the history of events."""
     page: list[tuple[int, TaskLine]] = []
     size = count = 0
     for number, line in numbered:
@@ -210,7 +207,7 @@ def _check_last(number: int, line: bytes, count: int, form: ExportFormat) -> Non
     except UNREADABLE as error:
         _refuse(form, number, str(error))
     if said != count:
-        _refuse(form, number, f"there should be {said:,} tasks, and were {count:,}")
+        _refuse(form, number, f"expected {said:,} tasks, found {count:,}")
 
 
 def _decoded(number: int, line: bytes, form: ExportFormat, decode: Callable[[bytes], T]) -> T:
@@ -243,7 +240,7 @@ class _Importer:
         self._named = {line.name for line in lines}
         for name in sorted(self._named):
             if known == "refuse" and name in self._projects and _has_tasks(self._projects[name]):
-                raise StoreError(f'project "{name}" has tasks already; say --merge to add those that it does not know')
+                raise StoreError(f'project "{name}" has tasks already; use --merge to add those that it lacks')
         number = stored_number(self._store, layout.NEXT_PROJECT_KEY, FIRST_PROJECT)
         writes = WriteSet()
         for line in lines:
@@ -297,7 +294,7 @@ class _Importer:
         self._write(writes)
 
     def _write(self, writes: WriteSet) -> None:
-        """Write tasks; a bare one has nothing but its record."""
+        """Write tasks; only the record of a bare one."""
         bare = [move[0] for move in writes.moves if move[0].bare]
         writes.moves = [move for move in writes.moves if not move[0].bare]
         batch = batch_of(writes)
@@ -312,7 +309,7 @@ class _Importer:
         return self._projects[name]
 
     def _task(self, number: int, line: TaskLine, project: int, edges: _EdgeImporter) -> tuple[Task, Raw]:
-        """The task of a line, and its result."""
+        """Make the task of a line, and its result."""
         self._number += 2
         try:
             result = _result(line, self._form)
@@ -325,7 +322,7 @@ class _Importer:
 
 
 def _leased(store: Store) -> Iterator[tuple[TaskRef, Task]]:
-    """Processing tasks, which may lack a record."""
+    """Yield processing tasks, which may lack a record."""
     family = layout.ORDERS[PROCESSING]
     for page in pages(store, family):
         for key, value in page:
@@ -352,7 +349,7 @@ def _record(line: ProjectLine, number: int, boot: float, overrides: dict[str, Se
 
 
 def _overrides(line: ProjectLine, environment: Environment, form: ExportFormat, version: int) -> dict[str, Setting]:
-    """Settings, checked as ``project-set`` would: a scheduler does not start with invalid ones."""
+    """Decode settings, and check them as ``project-set`` would: a daemon does not start with invalid ones."""
     try:
         said = _decode_overrides(form.to_msgpack(line.overrides)) or {}
     except UNREADABLE as error:
@@ -364,7 +361,7 @@ def _overrides(line: ProjectLine, environment: Environment, form: ExportFormat, 
 
 
 def _task(line: TaskLine, project: int, seq: int, form: ExportFormat, *, has_result: bool) -> Task:
-    """The task of a line, with a new seq."""
+    """Make the task of a line, with a new seq."""
     state = STATE_NAMES.index(line.state)
     if line.bare and state in LIVE:
         raise ValueError(f"a task that is {line.state} can't be bare")
@@ -387,17 +384,17 @@ def _task(line: TaskLine, project: int, seq: int, form: ExportFormat, *, has_res
 
 
 def _result(line: TaskLine, form: ExportFormat) -> Raw:
-    """The result in a line; nil if there is none."""
+    """Decode the result in a line; nil if there is none."""
     result = form.to_msgpack(line.result)
     if line.bare and result != NIL:
         raise ValueError("a bare task can't have a result")
     if len(result) > MAX_RESULT_BYTES:
-        raise ValueError(f"result: {len(result):,} bytes; there may be {MAX_RESULT_BYTES:,}")
+        raise ValueError(f"result: {len(result):,} bytes; at most {MAX_RESULT_BYTES:,} are allowed")
     return result
 
 
 def _key(task: Task, line: TaskLine) -> int:
-    """Its place in the order of its state."""
+    """Compute the task's place in the order of its state."""
     if task.state == READY:
         return ready_key(task.priority, task.seq)
     if task.state == BLOCKED:
@@ -406,7 +403,7 @@ def _key(task: Task, line: TaskLine) -> int:
 
 
 def _apply_deferred(task: Task, line: TaskLine, form: ExportFormat) -> None:
-    """Apply a deferred update as if it replaced a waiting task; its delay was converted to a time when it arrived."""
+    """Apply a deferred update as if it replaced a waiting task; its delay is a time already."""
     deferred = line.deferred
     if deferred is None:
         return
@@ -424,9 +421,9 @@ def _count(project: ProjectRecord, task: Task) -> None:
     if task.state in LIVE and not task.apart:
         project.unfinished += 1
         project.armed = True
-    if project.held_back is not None:  # otherwise the daemon is to count them, and the others of this older store
+    if project.held_back is not None:  # otherwise the daemon counts them, with the others of this older store
         project.held_back += is_retry(task)
-    # Where an order begins need not be known exactly.
+    # The bounds of orders may be too low.
     project.ready_low, project.delayed_low, project.over_low = bytes(16), bytes(16), bytes(48)
 
 
@@ -434,7 +431,7 @@ def _count(project: ProjectRecord, task: Task) -> None:
 
 
 def _parent_refs(line: TaskLine, projects: Mapping[str, ProjectRecord]) -> Iterator[TaskRef]:
-    """The tasks that a task waits for, those of unknown projects apart."""
+    """Yield the parents of a task, without those of unknown projects."""
     for parent in line.parents:
         project = projects.get(line.project if parent.project is None else parent.project)
         if project is not None:
@@ -445,9 +442,9 @@ class _EdgeImporter:
     """Adds edges to the writes of one page of tasks.
 
     Args:
-        writes: to which they are added.
-        tasks, awaited: what was looked up of the tasks and their parents.
-        projects: by name.
+        writes: changes to which edges are added.
+        tasks, awaited: looked-up tasks and parents.
+        projects: records by name.
 
     Attributes:
         touched: projects that have edges from now on, by number.
@@ -468,10 +465,10 @@ class _EdgeImporter:
         self.touched: dict[int, ProjectRecord] = {}
 
     def add(self, line: TaskLine, task: Task, number: int) -> None:
-        """Give a new task its edges, and the state that these leave it in.
+        """Give a new task its edges, and the state that they imply.
 
         Args:
-            number: of the edges; this and the next one are used.
+            number: number of the edges; this and the next one are used.
 
         Raises:
             ValueError: it waits for a task of a project that is not in the store.
@@ -519,7 +516,7 @@ class _EdgeImporter:
         return TaskRef(project.number, parent.taskid)
 
     def _arrive(self, ref: TaskRef, task: Task, number: int) -> None:
-        """Tell those that wait for the task, when a daemon runs, how it has ended."""
+        """Have a daemon pass on to waiting tasks how the task has ended."""
         if ref not in self._awaited:
             return
         del self._awaited[ref]
@@ -542,10 +539,10 @@ class _EdgeImporter:
 
 
 def _have_moved(writes: WriteSet) -> None:
-    """Have a daemon move the ready tasks among these new ones, where their projects are divided into slots already.
+    """Have a daemon move the ready tasks among these new ones to slots, if their projects are divided.
 
-    What is imported knows no numbers of slots. So these tasks lie in the range of number 0, with an entry that leads
-    there, and the project, which is among those of the writes, says that it is moving.
+    An import does not know the numbers of slots. So it puts these tasks into the range of number 0, with an entry that
+    leads there, and marks the project, which is among those of the writes, as moving.
     """
     records = {record.number: record for record in writes.projects}
     best: dict[int, int] = {}
@@ -559,8 +556,10 @@ def _have_moved(writes: WriteSet) -> None:
 
 
 def _slice_batch(store: StoreReader, line: SliceLine, numbers: Mapping[str, int]) -> Batch:
-    """The batch that imports a part; ``numbers`` of the projects by name. Earlier parts of that time must have been
-    written.
+    """Make the batch that imports a slice; earlier slices of that time must have been written.
+
+    Args:
+        numbers: project numbers by name.
     """
     at = line.at // SECONDS[line.history]
     known = _known_points(store, line, at, numbers)

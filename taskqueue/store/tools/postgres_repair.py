@@ -1,16 +1,16 @@
-"""Repairs a store in a database where it lies: each task of which a part is damaged ends where a person can see it.
+"""Repair a store in a database in place: each task with a damaged part ends where the operator can see it.
 
-    rows about the store   made anew, with epochs and numbers far above all that were given
+    rows about the store   made anew, with epochs and numbers far above all used ones
     projects               stopped; "recovered-NUMBER" if the name can't be read
-    orders ──► entries that can't be used, or whose specs can't, are deleted
-    ids    ──► a live task without its entry has failed, with the reason ``damaged``; of one that is over the entry is
-               made anew, or it becomes bare if its spec is gone
+    orders ──► unusable entries, and those with unusable specs, are deleted
+    ids    ──► a live task without its entry fails, with the reason ``damaged``; a finished one gets a new entry,
+               or becomes bare if its spec is gone
            ──► a record that can't be read is made anew from the entry of its task
-    edges  ──► the other order has the same
-    counts ──► counted
+    edges  ──► copied from the other order
+    counts ──► counted again
 
-Unlike the repair of a folder it keeps all that is sound where it is, leases and histories, too. What it can't mend it
-says: tasks of flows and of reruns of which the description itself is damaged.
+Unlike the repair of a folder it keeps all sound entries in place, leases and histories, too. It reports what it can't
+repair: tasks of flows and of reruns whose own records are damaged.
 """
 
 from __future__ import annotations
@@ -63,23 +63,23 @@ from taskqueue.store.tools.findings import is_cleared
 T = TypeVar("T")
 
 DAMAGED: Final = "damaged"
-"""The error of the attempt with which a damaged task ends."""
+"""Error of the attempt that ends a damaged task."""
 
 SKIPPED_NUMBERS: Final = 1024
-"""Numbers that may have been given since the largest one that is left in the store."""
+"""Numbers that may have been used above the largest one left in the store."""
 
 SHOWN: Final = 1000
-"""Lines that are kept."""
+"""Lines that are kept, at most."""
 
 _EMPTIED: Final = (layout.SLOTS_READY, layout.SLOTS_WAITING)
-"""Families without values, of which an entry that can be read by its key is whole."""
+"""Families without values, whose entries are whole if their keys can be read."""
 
 
 class Mended(Struct):
-    """What a repair has done.
+    """Report of a repair.
 
     Attributes:
-        lines: what was damaged, and what became of it, one line each, at most SHOWN.
+        lines: damage and its repair, one line each, at most SHOWN.
         found: number of all such lines.
         failed: tasks that have ended as failed.
     """
@@ -89,18 +89,18 @@ class Mended(Struct):
     failed: int = 0
 
     def note(self, line: str) -> None:
-        """Report what was done."""
+        """Add a line to the report."""
         self.found += 1
         if len(self.lines) < SHOWN:
             self.lines.append(line)
 
 
 def mend(store: PostgresStore, now: float, progress: Callable[[int], object] = lambda entries: None) -> Mended:
-    """Repair a store in place; its rows about itself have been mended by ``mend_fence`` before it was opened.
+    """Repair a store in place, after ``mend_fence`` has repaired its rows about itself.
 
     Args:
         now: unix seconds.
-        progress: called with the number of entries that have been looked at.
+        progress: called with the number of entries scanned so far.
 
     Raises:
         StoreError: the database failed; running it again goes on.
@@ -111,10 +111,10 @@ def mend(store: PostgresStore, now: float, progress: Callable[[int], object] = l
 
 
 def mend_fence(target: Target) -> list[str]:
-    """Make anew the rows with which a database says what it has and who may write; returns what was done, in lines.
+    """Rewrite the rows of the fence and of META; return lines about the changes.
 
     Raises:
-        StoreError: the database failed, or nothing is left that tells which epochs there have been.
+        StoreError: the database failed, or no epoch can be found.
     """
     lines: list[str] = []
     with closing(Session(target, TURNS)) as session:
@@ -136,7 +136,7 @@ def mend_fence(target: Target) -> list[str]:
 
 
 def _sound_meta(session: Session, schema: str, lines: list[str]) -> dict[bytes, bytes]:
-    """The entries of META; those that don't match their checksums, or are no numbers, are deleted."""
+    """Return the entries of META; those with a wrong checksum, or that should be numbers and aren't, are deleted."""
     name = table(schema, META)
     sound: dict[bytes, bytes] = {}
     numbers = (FORMAT_KEY, EPOCH_KEY, layout.NEXT_PROJECT_KEY, layout.NEXT_LOG_KEY, layout.NEXT_FLOW_KEY)
@@ -158,12 +158,12 @@ def _put_meta(session: Session, schema: str, key: bytes, value: bytes, lines: li
 
 
 def _make_fence(session: Session, target: Target, epoch: int, lines: list[str], reason: str) -> None:
-    """Make the rows of schedulers and barriers anew, with an epoch after all that may have begun."""
+    """Rewrite the rows of schedulers and barriers, with an epoch after all that may have begun."""
     schema = target.schema
     found = session.run("read", [Statement(f"select max(epoch) from {schema}.schedulers")])[0]
     known = unpacked_number(found[0][0] or b"") if epoch == 0 and found else 0
     if not epoch and not 0 < known < 1 << EPOCH_BITS - 1:
-        raise StoreError(f"{target.where}: nothing tells which epochs there have been; restore a backup")
+        raise StoreError(f"{target.where}: no epoch can be found; restore a backup")
     begun = max(epoch, known) + SKIPPED_EPOCHS
     session.run("write", [
         Statement("begin"),
@@ -220,7 +220,7 @@ class _Mending:
         return list(found.values())
 
     def _recovered(self, number: int, row: DamagedRow | None, names: set[str]) -> ProjectRecord:
-        """A project of which only the name is kept, if that can be read and is free."""
+        """Make a record for a project; its name is kept, if it can be read and is free."""
         read = None if row is None else _decoded(layout.decode_project, row.value)
         name = read.name if read is not None and read.name not in names else f"recovered-{number}"
         self._mended.note(f"project number {number}: its record can't be read; it is called {name}, and stopped")
@@ -229,7 +229,7 @@ class _Mending:
         return record
 
     def _numbers(self, family: Family) -> Iterator[int]:
-        """Numbers of the projects that have anything in a family."""
+        """Yield numbers of the projects that have entries in a family."""
         start = b""
         while page := self._store.scan(family, start, layout.LAST_KEY, 1):
             number = layout.project_of(page[0][0])
@@ -237,7 +237,7 @@ class _Mending:
             start = layout.project_key(number + 1)
 
     def _next_project(self, records: Sequence[ProjectRecord]) -> None:
-        """See that no number of a project is given twice."""
+        """Make sure that no project number is used twice."""
         most = max((record.number for record in records), default=0)
         said = self._store.get(META, [layout.NEXT_PROJECT_KEY])[0]
         if records and (said is None or not said.isdigit() or int(said) <= most):
@@ -260,7 +260,7 @@ class _Mending:
         self._count(record, is_changed=self._mended.found > before)
 
     def _order(self, record: ProjectRecord, state: int) -> None:
-        """Delete entries that can't be used, or whose specs can't; of the others make lost records of tasks anew."""
+        """Delete unusable entries, and those with unusable specs; rewrite lost records of the other tasks."""
         family = layout.ORDERS[state]
         for page in self._pages(family, record.number):
             specs = self._specs([layout.spec_key_of(key) for key, _ in page])
@@ -270,7 +270,7 @@ class _Mending:
                 if spec is None or not _is_sound(state, key, value)
             ]
             self._add_records(record, state, page, specs)
-            # A row that does not match is passed over by reads: its task lacks it from here on.
+            # Reads skip a row with a wrong checksum: its task lacks it from here on.
             noted = [row.key for row in self._store.damaged if row.family == family]
             bad_specs = [row.key for row in self._store.damaged if row.family == layout.SPECS]
             if gone or noted or bad_specs:
@@ -279,9 +279,9 @@ class _Mending:
     def _add_records(
         self, record: ProjectRecord, state: int, page: Sequence[Entry], specs: Sequence[tuple[str, Spec] | None]
     ) -> None:
-        """Make the records of tasks anew that have an entry and a spec, but no record that can be read.
+        """Rewrite the records of tasks that have an entry and a spec, but no readable record.
 
-        An entry whose record is that of a later life of the task goes, with the spec of the former one.
+        An entry whose record is of a later life of the task is deleted, with the former spec.
         """
         named = [(entry, spec[0]) for entry, spec in zip(page, specs, strict=True) if spec is not None]
         known = self._store.get(layout.IDS, [layout.id_key(record.number, taskid) for _, taskid in named])
@@ -301,7 +301,7 @@ class _Mending:
         return task is not None and task.seq != layout.seq_of(key)
 
     def _ids(self, record: ProjectRecord) -> list[str]:
-        """End tasks that lack their entries or specs; returns taskids whose records can't be read."""
+        """End tasks that lack their entries or specs; return taskids with unreadable records."""
         unreadable: list[str] = []
         for page in self._pages(layout.IDS, record.number):
             tasks = []
@@ -321,7 +321,7 @@ class _Mending:
         return unreadable + [key[len(prefix) :].decode(errors="replace") for key in noted]
 
     def _forget_results(self, record: ProjectRecord, tasks: Sequence[Task], values: Mapping[bytes, bytes]) -> None:
-        """Note of tasks whose results are gone that they have none."""
+        """Record that tasks with lost results have none."""
         having = [task for task in tasks if task.has_result]
         keys = [layout.id_key(task.project, task.taskid) for task in having]
         for task, key, result in zip(having, keys, self._store.get(layout.RESULTS, keys), strict=True):
@@ -343,7 +343,7 @@ class _Mending:
                 self._end(record, task, None if spec is None or spec[0] != task.taskid else spec[1])
 
     def _placed(self, tasks: Sequence[Task]) -> set[str]:
-        """Taskids of those that have an entry in their order, or a lease."""
+        """Return the taskids of tasks that have an entry in their order, or a lease."""
         placed = set()
         for state, family in layout.ORDERS.items():
             of = [task for task in tasks if (task.state in LIVE if state == PROCESSING else task.state == state)]
@@ -354,7 +354,7 @@ class _Mending:
         return placed
 
     def _end(self, record: ProjectRecord, task: Task, spec: Spec | None) -> None:
-        """End a task: a live one as failed; one that is over stays what it is."""
+        """End a task: a live one as failed; a finished one keeps its state."""
         old = task.state, task.key
         writes = WriteSet()
         if task.state in LIVE:
@@ -380,7 +380,7 @@ class _Mending:
         self._write(batch_of(writes))
 
     def _tell_children(self, task: Task, writes: WriteSet) -> None:
-        """Have the daemon tell those who wait for the task that it has failed."""
+        """Have the daemon pass on to waiting tasks that the task has failed."""
         links = task.links
         if links is not None and links.has_children:
             self._number += 1
@@ -390,7 +390,7 @@ class _Mending:
             writes.propagations[self._number] = Propagation(self._number, "edges", task.project, task.taskid)
 
     def _bare(self, record: ProjectRecord, task: Task) -> None:
-        """Keep only that the task was: its url can't be read."""
+        """Make a task bare, whose url can't be read."""
         self._mended.note(
             f"{record.name}: task {task.taskid!r} is {STATE_NAMES[task.state]}; its url and body are lost"
         )
@@ -402,7 +402,7 @@ class _Mending:
         self._write(Batch(puts={layout.IDS: [(key, layout.encode_bare(task))]}, deletes=deletes))
 
     def _records(self, record: ProjectRecord, taskids: Iterable[str]) -> None:
-        """Make records anew from the entries of their tasks; what has no entry ends as failed."""
+        """Rewrite records from the entries of their tasks; tasks without an entry end as failed."""
         wanted = dict.fromkeys(taskids)
         for state, family in layout.ORDERS.items():
             for page in self._pages(family, record.number):
@@ -419,17 +419,17 @@ class _Mending:
         self._write(Batch(puts={layout.IDS: [(layout.id_key(record.number, taskid), value)]}))
 
     def _fail_new(self, record: ProjectRecord, taskid: str, spec: Spec | None = None, seq: int = 0) -> None:
-        """End a task of which only taskid, and perhaps the spec, is left."""
+        """End a task of which only the taskid, and perhaps the spec, is left."""
         self._number += 1
         seq = seq or self._number
         task = Task(record.number, taskid, FAILED, time_key(self._now, seq), seq, spec=spec or NO_SPEC, attempts=1)
         attempt = KeptAttempt(task.project, taskid, 0, Attempt(self._now, "failed", error=DAMAGED))
         self._write(batch_of(WriteSet(moves=[(task, 0, 0, seq, True, False)], attempts=[attempt])))
         self._mended.failed += 1
-        self._mended.note(f"{record.name}: task {taskid!r} has failed: nothing is left of it but its name")
+        self._mended.note(f"{record.name}: task {taskid!r} has failed: only its taskid is left")
 
     def _unlisted(self, record: ProjectRecord) -> None:
-        """End tasks that were known by their leases only, and whose leases are damaged: their specs are left."""
+        """End tasks that had only leases and specs, and whose leases are damaged."""
         for page in self._pages(layout.SPECS, record.number):
             read = [(layout.seq_of(key), _decoded(layout.decode_spec, value)) for key, value in page]
             known = self._store.get(
@@ -443,7 +443,7 @@ class _Mending:
                     self._fail_new(record, spec[0], spec[1], seq)
 
     def _slots(self, record: ProjectRecord, division: int) -> None:
-        """Make names of slots anew from the slots, and slots, as far as their names tell, from these."""
+        """Rewrite names of slots from the slots, and slots from their names, as far as possible."""
         for page in self._pages(layout.SLOTS, record.number):
             read = [(key, slot) for key, value in page if (slot := _decoded(decode_slot, value)) is not None]
             keys = [name_key(record.number, slot.name) for _, slot in read]
@@ -455,13 +455,13 @@ class _Mending:
             keys = [key[:4] + number for key, number in page]
             for (name, _), key, value in zip(page, keys, self._store.get(layout.SLOTS, keys), strict=True):
                 if value is None or _decoded(decode_slot, value) is None:
-                    self._mended.note(f"{record.name}: slot {name[4:].decode(errors='replace')!r} is as if it were new")
+                    self._mended.note(f"{record.name}: slot {name[4:].decode(errors='replace')!r} starts anew")
                     slot = SlotRecord(name[4:].decode(errors="replace"))
                     self._write(Batch(puts={layout.SLOTS: [(key, layout.encode(slot))]}))
         self._drop_slots(record.number)
 
     def _drop_slots(self, number: int) -> None:
-        """Delete what could not be made anew of a project's names and slots."""
+        """Delete a project's names and slots that could not be rewritten."""
         for row in [row for row in self._store.damaged if row.family in (layout.SLOT_NAMES, layout.SLOTS)]:
             if layout.project_of(row.key) == number:
                 self._write(Batch(deletes={row.family: [row.key]}))
@@ -491,7 +491,7 @@ class _Mending:
             setattr(record.counts, name, counts[state])
         record.unfinished, record.held_back = unfinished, held_back
         if is_changed or layout.encode(record) != before:
-            # New entries may lie below the bounds that orders are read from.
+            # New entries may lie below the bounds from which orders are read.
             record.over_low = bytes(len(record.over_low))
         if layout.encode(record) != before:
             self._mended.note(f"{record.name}: its tasks are counted anew")
@@ -500,7 +500,7 @@ class _Mending:
     # ------------------------------------------------------------------------------------ the rest
 
     def _edges(self, family: Family) -> None:
-        """Make edges anew from the other order, which has the same; delete those that neither has."""
+        """Rewrite edges from the other order, which is a copy; delete edges that are lost in both."""
         other, place = (layout.CHILDREN, 1) if family == layout.PARENTS else (layout.PARENTS, 0)
         for key, value in self._entries(family):
             if _decoded(decode_mark, value) is None:
@@ -513,7 +513,7 @@ class _Mending:
             self._write(Batch(puts={family: [(row.key, same)]}) if same else Batch(deletes={family: [row.key]}))
 
     def _lost_edges(self, family: Family, projects: Container[int]) -> None:
-        """Make edges anew that only the other order has, if neither end is of a deleted project."""
+        """Rewrite edges that only the other order has, if neither end is in a deleted project."""
         other, place = (layout.CHILDREN, 0) if family == layout.PARENTS else (layout.PARENTS, 1)
         for page in pages(self._store, other):
             pairs = [(pair, value) for key, value in page if (pair := _decoded(tasks_of, key)) is not None]
@@ -527,7 +527,7 @@ class _Mending:
                     self._write(Batch(puts={family: [(key, value)]}))
 
     def _rest(self, family: Family) -> None:
-        """Delete entries that can't be read, of families that do without any of theirs."""
+        """Delete unreadable entries of families that need none of theirs."""
         decode = {layout.HISTORY: layout.decode_attempt, layout.RESULTS: layout.decode_result, **SMALL}.get(family)
         for key, value in self._entries(family):
             if decode is not None and _decoded(decode, value) is None:
@@ -540,7 +540,7 @@ class _Mending:
             self._write(Batch(puts={family: [(row.key, b"")]}) if is_whole else Batch(deletes={family: [row.key]}))
 
     def _drop_deferred(self) -> None:
-        """Delete updates that wait for the end of a lease that is lost."""
+        """Delete updates that are deferred until the end of a lost lease."""
         for page in pages(self._store, layout.DEFERRED):
             places = [layout.order_key(layout.project_of(key), layout.seq_of(key)) for key, _ in page]
             leases = self._store.get(layout.ORDERS[PROCESSING], places)
@@ -580,7 +580,7 @@ class _Mending:
 
 
 def _decoded(decode: Callable[..., T], *values: object) -> T | None:
-    """The decoded value; None: it can't be decoded."""
+    """Decode; None for malformed bytes."""
     try:
         return decode(*values)
     except layout.UNREADABLE:
@@ -588,7 +588,7 @@ def _decoded(decode: Callable[..., T], *values: object) -> T | None:
 
 
 def _is_sound(state: int, key: bytes, value: bytes) -> bool:
-    """Whether an entry of an order can be read, and lies where it says."""
+    """Whether an entry of an order can be read, and has its own place."""
     number = layout.project_of(key)
     if state in OVER:
         return _decoded(lambda: layout.taskid_at(value).decode()) is not None
@@ -601,7 +601,7 @@ def _is_sound(state: int, key: bytes, value: bytes) -> bool:
 
 
 def _record_of(state: int, key: bytes, value: bytes) -> bytes:
-    """The record of the task at a sound entry."""
+    """Return the record of the task at a sound entry."""
     if state in WAITING:
         return value
     number = layout.project_of(key)

@@ -1,31 +1,31 @@
-"""Checks what relates tasks to each other: edges, flows and slots.
+"""Check relations between tasks: edges, flows and slots.
 
-Edges: each is there in both orders, and children count those that are not satisfied.
+Edges: each is in both orders, and children count the unsatisfied ones.
 
-    parents    in the order of the children, so that the edges of a child come one after the other
+    parents    in the order of the children, so that the edges of a child are neighbours
     children   the same edges, in the order of the parents
 
-Edges with another number than their child has are void: they mean nothing, and are deleted by and by. An edge to a task
-of a deleted project has one order only.
+Edges whose number is not their child's are void: they mean nothing, and are deleted later. An edge to a task of a
+deleted project is in one order only.
 
-Flows: what was staged for each is there, and its counts are those of its tasks.
+Flows: each has its staged tasks, and the counts of its tasks.
 
-    flows             come first: only tasks of those that there are are counted, so a few numbers a flow are kept
-    leases, ids       how many tasks of a flow are in which state; a task with a lease is processing
+    flows             come first: only tasks of known flows are counted, which takes a few numbers per flow
+    leases, ids       are counted by flow and state; a task with a lease is processing
     stages, indices   each has one of every task of the flow
 
-What retention has forgotten stays counted, so a flow may count more tasks that are over than there are. A task whose
-flow is forgotten names it still.
+Tasks that retention has forgotten stay counted, so a flow may count more finished tasks than there are. A task may name
+a forgotten flow.
 
-Slots of divided projects: whatever of a slot is ready is found in the order of slots, and not too late.
+Slots of divided projects: a slot with ready tasks is in the order of slots, and not too late.
 
-    names, slots            name and number lead to each other, and numbers that are yet to be given are not in use
-    slots_ready, _waiting   come before the ready tasks: which slots have an entry that is not late, one bit a number
-    ready tasks             the first one of each slot: it has such an entry, or else is never handed out
+    names, slots            name and number lead to each other, and unassigned numbers are not in use
+    slots_ready, _waiting   come before the ready tasks; one bit per number notes an entry that is not late
+    ready tasks             the first one of each slot: without such an entry it is never dispatched
 
-What lies in the range of number 0, or of a former division, waits to be moved: the project has to say so. An entry may
-be early, there may be several, and a slot without ready tasks may have one: that shows when it is read. One below the
-bound that the project has for where the order begins is never read.
+Tasks in the range of number 0, or of a former division, wait to be moved, so the project must be moving. An entry may
+be early, a slot may have several, and even one without ready tasks may have one: the daemon notices when it reads them.
+Entries below the project's bound for the start of the order are never read.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _NO_EDGE: Final = TaskRef(0, "")
 
 
 class EdgeCheck:
-    """Checks pages of the two families, in the order of their keys; ``finish`` after the last one of the first."""
+    """Checks pages of PARENTS, then of CHILDREN, in the order of their keys; ``finish`` follows the last of PARENTS."""
 
     def __init__(self, checked: Checked) -> None:
         self._checked = checked
@@ -80,7 +80,7 @@ class EdgeCheck:
         self._find_others(layout.CHILDREN, edges, dict(page))
 
     def finish(self) -> None:
-        """Compare what was counted with what the last child says."""
+        """Compare the counted edges with the count of the last child."""
         child, counted = self._child, self._unsatisfied
         self._child, self._unsatisfied = _NO_EDGE, Counter()
         task = self._task(child) if child.project in self._checked.tallies else None
@@ -88,17 +88,17 @@ class EdgeCheck:
             return
         there = counted[task.links.number]
         if there != task.links.missing:
-            reason = f"{there} of its edges are not satisfied, and it counts {task.links.missing}"
+            reason = f"{there} of its edges are not satisfied; it counts {task.links.missing}"
             self._checked.note(layout.PARENTS, task_key(*child), reason, child.taskid)
 
     def awaited(self, key: bytes) -> None:
-        """Check an unknown task that is awaited: somebody waits for it."""
+        """Check that at least one task waits for an unknown task that is awaited."""
         taskid = self._checked.read(layout.IDS, key, bytes.decode, key[PROJECT_BYTES:])
         if taskid is None:
             return
         start = task_key(layout.project_of(key), taskid)
         if not self._checked.store.scan(layout.CHILDREN, start, start + BELOW_TASK, 1):
-            self._checked.note(layout.IDS, key, "it is awaited, and nobody waits for it", taskid)
+            self._checked.note(layout.IDS, key, "it is awaited, but no task waits for it", taskid)
 
     def _edges(
         self, family: Family, page: Sequence[Entry], edge_of: Callable[[tuple[TaskRef, TaskRef]], Edge]
@@ -107,7 +107,11 @@ class EdgeCheck:
         return [(key, edge_of(pair)) for key, pair in pairs if pair is not None]
 
     def _find_others(self, family: Family, edges: Sequence[tuple[bytes, Edge]], own: Mapping[bytes, bytes]) -> None:
-        """Check that the edges are the same in the other order; ``own``: their values by key."""
+        """Check that the other order has the same edges.
+
+        Args:
+            own: values of this order, by key.
+        """
         other, place = (layout.CHILDREN, 1) if family == layout.PARENTS else (layout.PARENTS, 0)
         values = self._checked.store.get(other, [edge_keys(edge)[place] for _, edge in edges])
         for (key, edge), value in zip(edges, values, strict=True):
@@ -118,7 +122,7 @@ class EdgeCheck:
                 self._checked.note(family, key, f"the edge has another mark among the {other}", edge.child.taskid)
 
     def _task(self, ref: TaskRef) -> Task | None:
-        """The task as it is: while it is processing its lease says so."""
+        """Read the current task; the lease of a processing task is authoritative."""
         key, leases = layout.id_key(*ref), layout.ORDERS[PROCESSING]
         value = self._checked.store.get(layout.IDS, [key])[0]
         task = None if value in (None, AWAITED) else self._checked.read(layout.IDS, key, layout.task_of, *ref, value)
@@ -148,7 +152,7 @@ class FlowCheck:
         self._staged: dict[Family, Counter[int]] = {family: Counter() for family in _STAGED}
 
     def looks(self) -> dict[Family, Callable[[Sequence[Entry]], None]]:
-        """What looks at the pages of each family of what was staged."""
+        """Return the function that checks the pages of each family of staged tasks."""
         return {family: partial(self._stage, family) for family in _STAGED}
 
     def flows(self, page: Sequence[Entry]) -> None:
@@ -164,11 +168,11 @@ class FlowCheck:
             self._states[number] = [0] * len(STATE_NAMES)
 
     def count(self, task: Task) -> None:
-        """Count a task as its record says."""
+        """Count a task by its record."""
         self._add(task, task.state, 1)
 
     def count_lease(self, leased: Task, recorded: Task) -> None:
-        """Count a task by its lease, and not as its record says, by which it is counted, too."""
+        """Count a task by its lease instead of its record, by which it is counted as well."""
         self._add(leased, PROCESSING, 1)
         self._add(recorded, recorded.state, -1)
 
@@ -180,13 +184,13 @@ class FlowCheck:
                 self._checked.read(family, key, _STAGED[family], value)
 
     def finish(self) -> None:
-        """Compare what was counted with what the flows say."""
+        """Compare the counts with the records of flows."""
         for number, record in self._flows.items():
             for reason in self._problems(number, record):
                 self._checked.note(layout.FLOWS, flow_key(number), f'flow "{record.name}": {reason}')
         for family, counts in self._staged.items():
             for number in counts.keys() - self._flows.keys():
-                self._checked.note(family, flow_key(number), f"{counts[number]:,} of a flow that there is not")
+                self._checked.note(family, flow_key(number), f"{counts[number]:,} of an unknown flow")
 
     def _add(self, task: Task, state: int, number: int) -> None:
         counts = self._states.get(task.links.flow) if task.links is not None else None
@@ -202,19 +206,19 @@ class FlowCheck:
             if there != said if state in LIVE else there > said:
                 yield f"there are {there:,} tasks {name}; it counts {said:,}"
         if sum(record.counts) != record.unrolled:
-            yield f"it counts {sum(record.counts):,} tasks, and {record.unrolled:,} of it are made"
+            yield f"it counts {sum(record.counts):,} tasks; {record.unrolled:,} have been made"
 
 
 # ------------------------------------------------------------------------------------------------ slots
 
 SLACK_MS: Final = 1000
-"""By so much an entry by time may be after the time in its slot's record, which was rounded otherwise."""
+"""Milliseconds by which an entry by time may follow the time in its slot's record, which is rounded differently."""
 
 _UNDIVIDED: Final = DivisionRecord("none", 1, 1)
 
 
 class SlotCheck:
-    """Looks at the families of slots, then at ready tasks in the order of their keys."""
+    """Reads the families of slots, then ready tasks in the order of their keys."""
 
     def __init__(self, checked: Checked) -> None:
         self._checked = checked
@@ -222,7 +226,7 @@ class SlotCheck:
         self._last = b""
 
     def looks(self) -> dict[Family, Callable[[Sequence[Entry]], None]]:
-        """What looks at the pages of each family of slots."""
+        """Return the function that checks the pages of each family of slots."""
         return {
             layout.SLOT_NAMES: self._names,
             layout.SLOTS: self._slots,
@@ -238,7 +242,7 @@ class SlotCheck:
             division = self._division(layout.SLOT_NAMES, key)
             found = None if record is None else self._slot(place, record)
             if division is not None and (found is None or found.name.encode() != key[PROJECT_BYTES:]):
-                self._checked.note(layout.SLOT_NAMES, key, f"slot number {_number(value)} has not this name")
+                self._checked.note(layout.SLOT_NAMES, key, f"slot number {_number(value)} does not have this name")
 
     def _slots(self, page: Sequence[Entry]) -> None:
         """Check that the names of the slots in force lead to them."""
@@ -251,12 +255,12 @@ class SlotCheck:
             if division is None or record is None:
                 continue
             if _number(key) >= division.next_slot:
-                self._checked.note(layout.SLOTS, key, f"the next slot is to get number {division.next_slot}")
+                self._checked.note(layout.SLOTS, key, f"the next slot would get number {division.next_slot}")
             if _number(key) >= division.division and number != key[PROJECT_BYTES:]:
                 self._checked.note(layout.SLOTS, key, f"its name {record.name!r} does not lead to it")
 
     def _ready(self, page: Sequence[Entry]) -> None:
-        """Note which slots have an entry by best task that is not late."""
+        """Note slots that have an entry by best task that is not late."""
         for key, _ in page:
             division = self._division(layout.SLOTS_READY, key)
             if division is None or not self._is_whole(layout.SLOTS_READY, key, BEST_BYTES):
@@ -268,7 +272,7 @@ class SlotCheck:
                 self._cover(division, key, number, self._checked.tallies[project].record.ready_low)
 
     def _waiting(self, page: Sequence[Entry]) -> None:
-        """Note which slots have an entry by time that is not late."""
+        """Note slots that have an entry by time that is not late."""
         keys = [key[:PROJECT_BYTES] + key[-PROJECT_BYTES:] for key, _ in page]
         for (key, _), place, value in zip(page, keys, self._checked.store.get(layout.SLOTS, keys), strict=True):
             division = self._division(layout.SLOTS_WAITING, key)
@@ -281,7 +285,7 @@ class SlotCheck:
                 self._cover(division, key, entry & NUMBER_MASK, division.time_low)
 
     def tasks(self, page: Sequence[Entry]) -> None:
-        """Check ready tasks, of which the first one of each slot is told by its key."""
+        """Check ready tasks; keys show the first one of each slot."""
         is_of_one = page[0][0][:PREFIX] == page[-1][0][:PREFIX]
         for key, _ in page[:1] if is_of_one else page:
             slot = key[:PREFIX]
@@ -296,14 +300,14 @@ class SlotCheck:
         division = tally.record.slots or _UNDIVIDED
         is_in_force = number >= division.division if division.by != "none" else number == 0
         if not is_in_force and not division.is_moving:
-            reason = f"it is in slot number {number}, and nothing is to be moved"
+            reason = f"it is in slot number {number}, but the project is not moving tasks"
             self._checked.note(layout.ORDERS[READY], key, reason)
         elif (number or division.by != "none") and not self._is_covered(project, number):
             reason = f"slot number {number} has no entry in its order that is not late"
             self._checked.note(layout.ORDERS[READY], key, reason)
 
     def _division(self, family: Family, key: bytes) -> DivisionRecord | None:
-        """How the key's project is divided; None, and a problem: it is not."""
+        """Return the division of the key's project; None, and a problem, if it is not divided."""
         tally = self._checked.tally(family, key)
         if tally is not None and tally.record.slots is None:
             self._checked.note(family, key, "its project is not divided into slots")
@@ -315,17 +319,17 @@ class SlotCheck:
     def _is_whole(self, family: Family, key: bytes, size: int) -> bool:
         is_whole = len(key) == PREFIX + size
         if not is_whole:
-            self._checked.note(family, key, f"{len(key)} bytes are no key")
+            self._checked.note(family, key, f"{len(key)} bytes are not a key")
         return is_whole
 
     def _first_entry(self, project: int, number: int) -> int | None:
-        """The entry of a slot's best ready task; None: it has none."""
+        """Return the entry of a slot's best ready task; None without ready tasks."""
         start, end = (layout.order_key(project, each << SLOT_SHIFT) for each in (number, number + 1))
         first = self._checked.store.scan(layout.ORDERS[READY], start, end, 1)
         return entry_of(int.from_bytes(first[0][0][PROJECT_BYTES:], "big")) if first else None
 
     def _cover(self, division: DivisionRecord, key: bytes, number: int, low: bytes) -> None:
-        """Note that the slot of this number has an entry, if it is read: not below where the order begins."""
+        """Note that the slot of this number has an entry, unless that lies below the bound and is never read."""
         if (number >= division.division and key[PREFIX:] < low) or not _is_of(division, _number(key[:PREFIX]), number):
             return
         bits = self._found.setdefault(layout.project_of(key), bytearray())
@@ -339,12 +343,12 @@ class SlotCheck:
 
 
 def _is_of(division: DivisionRecord, entered: int, number: int) -> bool:
-    """Whether an entry of the slot of this number is read in the division that it is entered in."""
+    """Whether the daemon reads an entry of this slot in the division that has it."""
     if division.by != "none" and division.division <= number < division.next_slot:
         return entered == division.division
     return number < division.next_slot and entered < division.division
 
 
 def _number(key: bytes) -> int:
-    """The number at the end of a key."""
+    """Decode the number at the end of a key."""
     return int.from_bytes(key[-PROJECT_BYTES:], "big")

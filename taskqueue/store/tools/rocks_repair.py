@@ -1,19 +1,19 @@
-"""Rebuilds a new store from what can be read of a damaged one in RocksDB.
+"""Build a new store from the readable parts of a damaged one in RocksDB.
 
     FROM ──salvage──► a copy that opens ──each task once──► lines ──import──► TO, with its epochs far above
 
-Every task of which anything is readable gets one place:
+Every task with any readable part gets one place:
 
 1. Entries of the project's orders are written in their order, if their record agrees or is lost. A processing task
    becomes ready.
-2. A record without an entry in an order is written as it says, a spec without a record as ready: it may run once
-   more than necessary, which the guarantees allow.
-3. A live task without its spec is lost, because nobody knows its url; it is reported. A finished one stays known.
+2. A record without an entry in an order is written in its own state, a spec without a record as ready: it may run
+   once more than necessary, which the guarantees allow.
+3. A live task without its spec, which has its url, is lost and reported. A finished one stays known.
 4. A project without its record is named ``recovered-NUMBER``, and is stopped.
 
 As after an import, histories of attempts, leases, counters and operations are not kept.
 
-Blocks that can't be read are passed over. RocksDB reports that a block is damaged, but not where the next one begins.
+Unreadable blocks are skipped. RocksDB reports that a block is damaged, but not where the next one begins.
 A seek behind a damaged block works, so the next key is found by doubling steps, and then by bisection: a few hundred
 seeks per block.
 
@@ -67,18 +67,18 @@ from taskqueue.store.tools.salvage import copy_readable
 T = TypeVar("T")
 Entry = tuple[bytes, bytes]
 SHOWN: Final = 1000
-"""Lines about losses that are kept."""
+"""Lines about losses that are kept, at most."""
 _UNREADABLE: Final = (*layout.UNREADABLE, IndexError)
 
 
 class Repaired(Struct):
-    """What a repair has done.
+    """Report of a repair.
 
     Attributes:
-        lost: what could not be saved, one line each, at most SHOWN.
-        found: number of all such lines.
-        projects, tasks: numbers of those that were saved.
-        epoch: the last one that is skipped.
+        lost: losses, one line each, at most SHOWN.
+        found: number of all losses.
+        projects, tasks: numbers of saved projects and tasks.
+        epoch: last epoch that is skipped.
     """
 
     lost: list[str] = field(default_factory=list)
@@ -95,23 +95,23 @@ class Repaired(Struct):
 
 
 def repair(path: str, to: str, boot: float, environment: Environment, progress: Callable[[int], object]) -> Repaired:
-    """Create a store in ``to``, which must be empty or absent, from what can be read of the one in ``path``.
+    """Create a store in ``to``, which must be empty or absent, from the readable parts of the one in ``path``.
 
     Args:
         boot: boot-clock seconds now.
-        environment: parses settings as the scheduler will.
+        environment: parses settings as the daemon will.
         progress: called with the number of tasks saved so far.
 
     Raises:
-        StoreError: a daemon has the store, nothing of it can be read, or there is something in ``to``.
+        StoreError: a daemon has the store, nothing of it can be read, or ``to`` is not empty.
         OSError: a write failed; nothing is left of the new store.
     """
     if exists(to) and os.listdir(to):
-        raise StoreError(f"{to}: the folder is not empty; name one that is not there yet")
+        raise StoreError(f"{to}: the folder is not empty; name a new one")
     above, repaired = dirname(abspath(to)), Repaired()
     os.makedirs(above, exist_ok=True)
     if not any(TABLE.fullmatch(name) or LOG.fullmatch(name) for name in os.listdir(path)):
-        raise StoreError(f"{path}: there is nothing of a store here")
+        raise StoreError(f"{path}: this folder has no files of a store")
     with exclusive_lock(path), TemporaryDirectory(prefix=f"{basename(abspath(to))}.partial-", dir=above) as folder:
         work, new = join(folder, "work"), join(folder, "new")
         os.mkdir(work)
@@ -139,7 +139,7 @@ class _Saving:
     """Yields the tasks of a damaged store as an export.
 
     Attributes:
-        epoch: the newest epoch found in anything that was read.
+        epoch: newest epoch in anything that was read.
     """
 
     def __init__(self, store: TolerantReader, lose: Callable[[str], object]) -> None:
@@ -148,7 +148,7 @@ class _Saving:
         self._lose = lose
 
     def lines(self) -> Iterator[bytes]:
-        """Encoded lines of an export; a task may occur twice, and the first one counts."""
+        """Yield the encoded lines of an export; a task may occur twice, and the first one counts."""
         records = self._projects()
         yield MESSAGEPACK.encode(FirstLine(VERSION, [project_line(record, MESSAGEPACK) for record in records]))
         count = 0
@@ -163,7 +163,7 @@ class _Saving:
         yield MESSAGEPACK.encode(LastLine(count))
 
     def _result(self, record: ProjectRecord, task: Task) -> Raw:
-        """The result of a task; nil if it has none, or it is lost."""
+        """Return the result of a task; nil if it has none, or it is lost."""
         value = self._store.get(layout.RESULTS, [layout.id_key(record.number, task.taskid)])[0]
         result = None if value is None else _decoded(layout.decode_result, value)
         if result is None and task.has_result:
@@ -171,7 +171,7 @@ class _Saving:
         return NIL if result is None or task.bare else result
 
     def _parents(self, task: Task, names: dict[int, str]) -> list[ParentLine]:
-        """The tasks that a task waits for, as far as its edges can be read."""
+        """Return the parents of a task, as far as its edges can be read."""
         if counting_links(task) is None:
             return []
         pages = self._store.pages(layout.PARENTS, *parents_range(task))
@@ -179,7 +179,7 @@ class _Saving:
         try:
             return list(parent_lines(entries, task, names))
         except Unreadable as error:
-            self._lose(f"{names[task.project]}: task {task.taskid!r}: what it waits for can't be read ({error})")
+            self._lose(f"{names[task.project]}: task {task.taskid!r}: its parents can't be read ({error})")
             return []
 
     def _projects(self) -> list[ProjectRecord]:
@@ -197,7 +197,7 @@ class _Saving:
         return list(found.values())
 
     def _numbers(self, family: Family) -> Iterator[int]:
-        """Numbers of the projects that have anything in a family."""
+        """Yield numbers of the projects that have entries in a family."""
         start = b""
         while page := next(self._store.pages(family, start), None):
             numbers = {layout.project_of(key) for key, _ in page}
@@ -217,7 +217,7 @@ class _Saving:
         return self._store.pages(family, layout.project_key(record.number), layout.project_key(record.number + 1))
 
     def _placed(self, record: ProjectRecord, state: int, page: Sequence[Entry]) -> Iterator[Task]:
-        """Tasks by the entries of an order, where their records agree."""
+        """Yield tasks by the entries of an order, if their records agree."""
         specs = self._specs([layout.spec_key_of(key) for key, _ in page])
         tasks = [_task_at(state, key, value, found) for (key, value), found in zip(page, specs, strict=True)]
         keys = [layout.id_key(record.number, "" if task is None else task.taskid) for task in tasks]
@@ -237,7 +237,7 @@ class _Saving:
                 self._lose_task(record, task.taskid)
 
     def _recorded(self, record: ProjectRecord, page: Sequence[Entry]) -> Iterator[Task]:
-        """Records without an entry in an order."""
+        """Yield tasks of records without an entry in an order."""
         tasks = [_decoded(layout.task_at, key, value) for key, value in page if value != AWAITED]
         known = [task for task in tasks if task is not None and not is_cleared(task, record.cleared)]
         specs = self._specs([layout.seq_key(record.number, task.seq) for task in known])
@@ -253,7 +253,7 @@ class _Saving:
                 yield _with(task, found[1])
 
     def _specified(self, record: ProjectRecord, page: Sequence[Entry]) -> Iterator[Task]:
-        """Specs without a record, except those of cleared tasks."""
+        """Yield tasks of specs without a record, except cleared tasks."""
         found = [(layout.seq_of(key), _decoded(layout.decode_spec, value)) for key, value in page]
         keys = [layout.id_key(record.number, "" if spec is None else spec[0]) for _, spec in found]
         for (seq, spec), known in zip(found, self._store.get(layout.IDS, keys), strict=True):
@@ -279,7 +279,7 @@ class _Saving:
 
 
 def _decoded(decode: Callable[..., T], *values: object) -> T | None:
-    """The decoded value; None: it can't be decoded."""
+    """Decode; None for malformed bytes."""
     try:
         return decode(*values)
     except _UNREADABLE:
@@ -287,7 +287,7 @@ def _decoded(decode: Callable[..., T], *values: object) -> T | None:
 
 
 def _task_at(state: int, key: bytes, value: bytes, spec: tuple[str, Spec] | None) -> Task | None:
-    """The task of an entry of an order; None: it can't be decoded, or not without its spec."""
+    """Decode the task of an entry of an order; None if it is malformed, or needs a spec and has none."""
     number, place = layout.project_of(key), int.from_bytes(key[len(layout.project_key(0)) :], "big")
     if state == PROCESSING:
         return _decoded(layout.decode_lease, number, value)
@@ -308,11 +308,11 @@ def _bared(task: Task) -> Task:
 
 
 KEY_BYTES: Final = 288
-"""Longer than any key."""
+"""Length of numbers that stand for keys, longer than any key."""
 
 
 class TolerantReader:
-    """Reads what is readable of a store.
+    """Reads the readable entries of a store.
 
     Args:
         lost: called with a line for each range of keys that can't be read.
@@ -324,7 +324,7 @@ class TolerantReader:
         self._told: set[tuple[Family, bytes]] = set()
 
     def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Values of the keys; None for a key that is absent or unreadable."""
+        """Return the values of the keys; None for a key that is absent or unreadable."""
         try:
             return self._store.get(family, keys)
         except StoreError as error:
@@ -335,7 +335,7 @@ class TolerantReader:
         return self.get(family, keys[:half]) + self.get(family, keys[half:])
 
     def pages(self, family: Family, start: bytes = b"", end: bytes = layout.LAST_KEY) -> Iterator[list[Entry]]:
-        """All readable entries with start <= key < end, in pages."""
+        """Yield all readable entries with start <= key < end, in pages."""
         limit = PAGE
         while start < end:
             page = self._page(family, start, end, limit)
@@ -353,7 +353,7 @@ class TolerantReader:
                 return
 
     def _page(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry] | None:
-        """A page of entries; None: it can't be read."""
+        """Read a page of entries; None if it is unreadable."""
         try:
             return self._store.scan(family, start, end, limit)
         except StoreError as error:
@@ -361,7 +361,7 @@ class TolerantReader:
             return None
 
     def _behind(self, family: Family, start: bytes, end: bytes) -> bytes:
-        """The first key from which on the family can be read again; ``end`` if there is none."""
+        """Find the first key from which on the family can be read again; ``end`` if there is none."""
         low = int.from_bytes(start.ljust(KEY_BYTES, b"\0"), "big")
         most = int.from_bytes(end.ljust(KEY_BYTES, b"\0"), "big")
         step = 1
@@ -378,10 +378,10 @@ class TolerantReader:
         return _key(high) if high < most else end
 
     def _tell(self, family: Family, start: bytes, after: bytes) -> None:
-        # The same block may be met again by somebody who reads its family once more.
+        # A later pass over the family may meet the same block again.
         if (family, after) not in self._told:
             self._told.add((family, after))
-            self._lost(f"{family}: what lay between the keys {_shown(start)} and {_shown(after)} can't be read")
+            self._lost(f"{family}: entries between the keys {_shown(start)} and {_shown(after)} can't be read")
 
 
 def _key(number: int) -> bytes:

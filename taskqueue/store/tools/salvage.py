@@ -1,9 +1,9 @@
-"""Makes a copy of a damaged store that RocksDB can open, without the damaged parts.
+"""Copy a damaged store without the damaged parts, so that RocksDB can open it.
 
     tables   intact ones, hard-linked where possible; the others are removed from the MANIFEST
     MANIFEST if it is damaged or gone, RocksDB makes one from the existing tables
-    logs     written anew with every readable batch, also behind gaps: the order of changes is sorted out later, task
-             by task. RocksDB would not do: if a batch lacks a part in its middle, it joins the others and fails
+    logs     written anew with every readable batch, also behind gaps; conflicts are resolved later, task by task.
+             RocksDB itself can't do this: if a batch lacks a part in its middle, it joins the others and fails
 
 The store itself is never opened or changed, only the copy.
 """
@@ -31,7 +31,7 @@ from taskqueue.store.rocksdb import engine, tuning
 
 CACHE_BYTES: Final = 64 << 20
 ALL_FILES: Final = -1
-"""Value of max_open_files for no limit."""
+"""Value of max_open_files that means no limit."""
 _TABLE_SAID: Final = re.compile(r"([0-9]+)\.sst")
 
 Lost = Callable[[str], object]
@@ -39,7 +39,7 @@ Lost = Callable[[str], object]
 
 
 def copy_readable(path: str, work: str, lost: Lost, *, has_manifest: bool) -> None:
-    """Make a store in an empty folder from what can be read of another one.
+    """Make a store in an empty folder from the readable parts of another one.
 
     Args:
         has_manifest: the MANIFEST is not known to be damaged.
@@ -57,7 +57,7 @@ def copy_readable(path: str, work: str, lost: Lost, *, has_manifest: bool) -> No
                     if not (is_ours(file) and link_file(file, join(work, name))):
                         copy_file(file, join(work, name))
         if found is None:
-            lost("what the MANIFEST says: a new one is made of the tables that there are")
+            lost("the MANIFEST: a new one is made from the existing tables")
             _make_manifest(folder, names, work)
         else:
             _put_manifest(work, *found, lost)
@@ -76,7 +76,7 @@ def _put_readable_batches(log: BinaryIO, path: str) -> None:
 
 
 def _manifest(folder: Folder, names: list[str]) -> tuple[str, bytes, Manifest] | None:
-    """The MANIFEST that CURRENT names, or the newest; None: it is damaged, or does not know existing tables."""
+    """Read the MANIFEST that CURRENT names, or the newest; None if it is damaged, or lacks existing tables."""
     named = max(filter(MANIFEST.fullmatch, names), default="", key=lambda name: int(name.partition("-")[2]))
     with suppress(OSError, StoreError):
         named = folder.manifest_name()
@@ -86,7 +86,7 @@ def _manifest(folder: Folder, names: list[str]) -> tuple[str, bytes, Manifest] |
         newest = max((number_of(name) for name in names if TABLE.fullmatch(name)), default=0)
         known = max((number for _, number in manifest.tables), default=0)
         logs = [number_of(name) for name in names if LOG.fullmatch(name)]
-        # Tables that it does not know, beyond logs that it needs and that are gone: it was cut.
+        # The MANIFEST lacks tables beyond logs that it needs and that are gone: it was cut.
         was_cut = newest > known and min(logs, default=newest) > max(manifest.log_numbers.values(), default=0)
         return None if manifest.flaw is not None or was_cut else (named, content, manifest)
     return None
@@ -100,7 +100,7 @@ def _make_manifest(folder: Folder, names: list[str], work: str) -> None:
         with suppress(OSError, StoreError), folder.open(name) as file:
             families |= read_manifest(name, file).families
     name, content, manifest = _of(work)
-    # Logs name families by number, and RocksDB finds only those that have tables.
+    # Logs refer to families by number, and RocksDB finds only families that have tables.
     new = {number: family for number, family in families.items() if number not in manifest.families}
     _put(join(work, name), with_families(content, new))
 
@@ -119,7 +119,7 @@ def _put_manifest(work: str, name: str, content: bytes, manifest: Manifest, lost
 
 
 def _replay(work: str, lost: Lost) -> None:
-    """Flush everything that is readable in the logs into tables."""
+    """Flush everything readable in the logs into tables."""
     while True:
         try:
             db = _opened(work)
@@ -139,7 +139,7 @@ def _opened(work: str) -> Rdict:
     cache = Cache(CACHE_BYTES)
     options = tuning.database()
     options.set_wal_recovery_mode(DBRecoveryMode.skip_any_corrupted_record())
-    # So that tables that can't be opened are found now.
+    # Open all tables now, to find those that can't be opened.
     options.set_max_open_files(ALL_FILES)
     with engine.translated_errors(work, "open"):
         return Rdict(work, options, {name: tuning.for_family(name, cache) for name in Rdict.list_cf(work)})

@@ -1,20 +1,20 @@
-"""Statistics of a store: tasks, bytes, levels, whether its cache is large enough, and how large each project is.
+"""Statistics of a store: tasks, bytes, levels, the cache that it needs, and the size of each project.
 
-A link that a crawler finds is looked up by its taskid, and mostly it is known. That is fast only if two things are in
-memory: in the store's cache the indexes and filters of the tables of ``ids``; and in the operating system's file cache,
-or else in the store's, too, the tables themselves. Without the first each look-up reads whole filters again, which is
+Most links that a crawler finds are known, and found by taskid. That is fast only if two things are in memory: the
+indexes and filters of the tables of ``ids``, in the store's cache; and the tables themselves, in the operating system's
+file cache or the store's. Without the first each look-up reads whole filters again, which is
 ten times slower; without the second it waits for the disk.
 
-    index and filter    2 to 3 bytes an id         in the cache, of which one part in IDS_PART suffices
+    index and filter    2 to 3 bytes an id         in the cache, in one part in IDS_PART of it
     tables              about 45 bytes an id       in the system's file cache
 
-How much of the disk each project takes is estimated from samples:
+The size of each project is estimated from samples:
 
     samples of each state ──► mean bytes in each family × tasks ──► shares ──► actual bytes of the family, divided
 
-A store tells the bytes of a family, compressed and with overwritten values; they are divided by samples of the first
+A store reports the bytes of a family, compressed and with overwritten values; they are divided by samples of the first
 tasks of each state, so a project whose later tasks are much larger is underestimated. The estimates add up to the
-actual bytes of the families. They cost a few reads per project, whatever it holds.
+actual bytes of the families. They cost a few reads per project, however large it is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore, TableStats
 
 
 class ProjectStats(Struct, frozen=True):
-    """A project's tasks by state; exact."""
+    """Tasks of a project by state; exact."""
 
     name: str
     state: ProjectState
@@ -44,12 +44,12 @@ class ProjectStats(Struct, frozen=True):
 
 
 class FamilyStats(Struct, frozen=True):
-    """One family.
+    """Statistics of one family.
 
     Attributes:
         keys: estimated number.
-        table_bytes: on disk.
-        log_bytes: in the write-ahead log and the memtables of a running daemon, but not in tables yet.
+        table_bytes: bytes of its tables on disk.
+        log_bytes: bytes in the write-ahead log and the memtables of a running daemon, but not in tables yet.
     """
 
     name: str
@@ -59,7 +59,7 @@ class FamilyStats(Struct, frozen=True):
 
 
 class LevelStats(Struct, frozen=True):
-    """The tables of one level of the LSM tree, of all families."""
+    """Tables of one level of the LSM tree, of all families."""
 
     level: int
     tables: int
@@ -67,17 +67,17 @@ class LevelStats(Struct, frozen=True):
 
 
 IDS_PART: Final = 2
-"""Indexes and filters of ids may take one part in IDS_PART of the cache; the rest is for what changes."""
+"""Divisor of the cache: indexes and filters of ids may take one part in IDS_PART; the rest is for changing entries."""
 
 
 class CacheStats(Struct, frozen=True):
-    """Whether the cache is large enough for the ids.
+    """Cache that the ids need.
 
     Attributes:
-        id_bytes: bytes of index and filter per id; 0: no id is in a table yet.
-        needed_bytes: a ``store.cache`` that is enough for all known tasks.
-        configured_bytes: the present ``store.cache``.
-        table_bytes: of the tables of ids, which are read through the system's file cache.
+        id_bytes: bytes of index and filter per id; 0 if no id is in a table yet.
+        needed_bytes: ``store.cache`` that is enough for all known tasks.
+        configured_bytes: present ``store.cache``.
+        table_bytes: bytes of the tables of ids, which are read through the system's file cache.
     """
 
     id_bytes: float
@@ -92,11 +92,11 @@ class CacheStats(Struct, frozen=True):
 
 
 class StoreStats(Struct, frozen=True):
-    """All statistics of a store.
+    """Statistics of a store.
 
     Attributes:
         tasks: number of known tasks.
-        file_bytes: of all files, ``log_bytes`` of logs included.
+        file_bytes: bytes of all files, ``log_bytes`` of logs included.
     """
 
     path: str
@@ -112,11 +112,11 @@ class StoreStats(Struct, frozen=True):
 
 
 class TableFamily(Struct, frozen=True):
-    """One family of a store in a database: a table.
+    """Statistics of one family of a store in a database, which is a table.
 
     Attributes:
         keys: estimated number.
-        table_bytes: with the index, dead rows and free room.
+        table_bytes: bytes with the index, dead rows and free room.
     """
 
     name: str
@@ -125,11 +125,11 @@ class TableFamily(Struct, frozen=True):
 
 
 class DatabaseStats(Struct, frozen=True):
-    """All statistics of a store in a database.
+    """Statistics of a store in a database.
 
     Attributes:
         tasks: number of known tasks.
-        table_bytes: of all families.
+        table_bytes: bytes of all families.
     """
 
     path: str
@@ -142,25 +142,28 @@ class DatabaseStats(Struct, frozen=True):
 
 
 class SizedReader(StoreReader, Protocol):
-    """A view of a store that tells its size.
+    """View of a store that can report its size.
 
     Attributes:
         path: folder, or database, for messages.
-        epoch: the newest that was begun in it.
+        epoch: newest epoch that was begun in it.
     """
 
     path: str
     epoch: int
 
     def keys(self, family: Family) -> int:
-        """Estimated number of keys in a family."""
+        """Estimate the number of keys in a family."""
 
     def disk_bytes(self, family: Family) -> int:
-        """About how many bytes of the disk a family takes."""
+        """Estimate the bytes of disk that a family takes."""
 
 
 def read_stats(store: ReadOnlyStore, cache_bytes: int) -> StoreStats:
-    """Statistics of a store whose daemon has a cache of ``cache_bytes``. Costs as much as its projects, not its tasks.
+    """Read the statistics of a store; the cost grows with its projects, not its tasks.
+
+    Args:
+        cache_bytes: size of the daemon's cache.
 
     Raises:
         StoreError: the store can't be read.
@@ -186,7 +189,12 @@ def read_stats(store: ReadOnlyStore, cache_bytes: int) -> StoreStats:
 
 
 def read_database_stats(store: SizedReader) -> DatabaseStats:
-    """Statistics of a store in a database. Costs as much as its projects, not its tasks; raises the same."""
+    """Read the statistics of a store in a database; the cost grows with its projects, not its tasks.
+
+    Raises:
+        StoreError: the store can't be read.
+        Unreadable: a project's record can't be decoded.
+    """
     projects = _projects(store)
     families = [TableFamily(name, store.keys(name), store.disk_bytes(name)) for name in layout.FAMILIES]
     return DatabaseStats(
@@ -201,10 +209,10 @@ def read_database_stats(store: SizedReader) -> DatabaseStats:
 
 
 def project_records(store: StoreReader) -> list[ProjectRecord]:
-    """Records of all projects, by number.
+    """Read the records of all projects, by number.
 
     Raises:
-        Unreadable: one can't be decoded.
+        Unreadable: a record can't be decoded.
     """
     entries = (entry for page in pages(store, layout.PROJECTS) for entry in page)
     return [decode_record(layout.PROJECTS, key, _record, key, value) for key, value in entries]
@@ -233,7 +241,7 @@ def _cache(store: ReadOnlyStore, tasks: int, cache_bytes: int) -> CacheStats:
 
 
 def _id_bytes(ids: TableStats) -> float:
-    """Bytes of index and filter per entry that is no deletion; 0: there is none."""
+    """Compute the bytes of index and filter per entry, deletions left out; 0 without entries."""
     values = ids.entries - ids.deletions
     if values <= 0:
         return 0.0
@@ -247,22 +255,22 @@ SAMPLES: Final = 20_000
 
 SAMPLE_MOST: Final = 100
 SAMPLE_LEAST: Final = 4
-"""Tasks sampled of one state of a project, at least and (SAMPLE_MOST) at most."""
+"""Tasks sampled of one state of a project, at least (SAMPLE_LEAST) and at most (SAMPLE_MOST)."""
 
 TASKID_BYTES: Final = 32
-"""Assumed length without samples: that of taskids which clients derive from urls."""
+"""Assumed length of taskids without samples: that of taskids which clients derive from urls."""
 
 SPEC_KEY_BYTES: Final = 12
 
 HISTORY_MOST: Final = 16
-"""More attempts than any task has."""
+"""Attempts to read per task, more than any task has."""
 
 Shares = dict[Family, float]
 """Bytes by family, before compression."""
 
 
 class ProjectSize(Struct, frozen=True):
-    """The estimated size of a project on disk.
+    """Estimated size of a project on disk.
 
     Attributes:
         tasks: number of known tasks.
@@ -321,9 +329,7 @@ def _shares(store: StoreReader, record: ProjectRecord, sample: int) -> Shares:
 def _of_state(
     store: StoreReader, number: int, state: int, family: Family, known: int, sample: int
 ) -> Iterator[tuple[Family, float]]:
-    """Estimated bytes by family of ``known`` tasks of a state. Bare tasks, which have a record only, show as a lack of
-    entries.
-    """
+    """Estimate the bytes by family of ``known`` tasks of a state; bare tasks, with only a record, lack entries."""
     entries = _first(store, family, number, sample)
     specs = store.get(layout.SPECS, [layout.spec_key_of(key) for key, _ in entries])
     taskids = [_taskid(state, entry, spec) for entry, spec in zip(entries, specs, strict=True)]

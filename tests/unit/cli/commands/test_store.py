@@ -159,7 +159,7 @@ def test_a_store_is_restored_over_another_one_only_when_told_so(run: Run, filled
 
     status, shown, _ = run("restore", "copy", "--replace", "--store", filled)
 
-    assert refused[2] == "taskqueue: filled: there is a store here already; say --replace to move it aside\n"
+    assert refused[2] == "taskqueue: filled: there is a store here already; use --replace to move it aside\n"
     assert status == 0
     assert shown.endswith("filled.replaced: the store that was there\n")
     assert run("check", filled)[0] == 0
@@ -196,7 +196,7 @@ def test_import_into_a_project_with_tasks_needs_a_word(run: Run, filled: str) ->
     refused = run("import", "export.jsonl", "--store", filled)
 
     assert refused[0] == 1
-    assert 'project "news" has tasks already; say --merge' in refused[2]
+    assert 'project "news" has tasks already; use --merge' in refused[2]
     assert run("import", "--merge", "export.jsonl", "--store", filled)[1] == (
         "filled: brought in 0 tasks, made 0 projects, 3 tasks known already\n"
     )

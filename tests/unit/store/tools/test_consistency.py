@@ -104,7 +104,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "a bare task with an entry": (
         lambda crawl: crawl.put(SUCCESSES, crawl.place("bare"), b"bare"),
-        "success: project news task 'bare': it has an entry, though it is bare",
+        "success: project news task 'bare': it has an entry, although it is bare",
     ),
     "a count of the project": (
         lambda crawl: say(crawl, counts=replace(crawl.project().counts, failed=7)),
@@ -124,7 +124,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "a deferred update without its lease": (
         lambda crawl: crawl.put(layout.DEFERRED, spec_key(101), layout.encode(NewTask("ready-1", "http://site/"))),
-        "deferred: project news task 'ready-1': it waits for the end of a lease that there is not",
+        "deferred: project news task 'ready-1': it is deferred until a lease ends that is missing",
     ),
     "an attempt of an unknown task": (
         lambda crawl: crawl.put(layout.HISTORY, layout.attempt_key(NEWS, "nobody", 0), attempt()),
@@ -148,7 +148,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "a result that is missing": (
         lambda crawl: crawl.delete(layout.RESULTS, key("ended")),
-        "results: project news: 2 tasks have a result, and 1 of these are there",
+        "results: project news: 2 tasks have a result, but 1 results exist",
     ),
     "a result that can't be read": (
         lambda crawl: crawl.put(layout.RESULTS, key("ended"), b"\xc3\xc3"),
@@ -156,11 +156,11 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "a task of an unknown project": (
         lambda crawl: crawl.put(layout.IDS, layout.id_key(77, "stray"), crawl.get(layout.IDS, key("ready-1"))),
-        "ids: project #77: it is of no known project",
+        "ids: project #77: its project is unknown",
     ),
     "a spec of an unknown project": (
         lambda crawl: crawl.put(layout.SPECS, spec_key(1, 77), crawl.get(layout.SPECS, spec_key(101))),
-        "specs: project #77: it is of no known project",
+        "specs: project #77: its project is unknown",
     ),
     "a record that can't be read": (
         lambda crawl: crawl.put(layout.IDS, key("ready-1"), b"short"),
@@ -208,7 +208,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "a flow of which other tasks are made than it counts": (
         lambda crawl: put_flow(crawl, failed=5),
-        'flows: project -: flow "nightly": it counts 8 tasks, and 3 of it are made',
+        'flows: project -: flow "nightly": it counts 8 tasks; 3 have been made',
     ),
     "a flow without a task that was staged": (
         lambda crawl: put_flow_without(crawl, layout.STAGES, stage_key(1, 1)),
@@ -220,11 +220,11 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "what was staged for a flow that is gone": (
         lambda crawl: put_flow_without(crawl, layout.FLOWS, flow_key(1)),
-        "stages: project -: 3 of a flow that there is not",
+        "stages: project -: 3 of an unknown flow",
     ),
     "a project number that would be given twice": (
         lambda crawl: crawl.put(META, layout.NEXT_PROJECT_KEY, b"2"),
-        "meta: project -: the next project is to get number 2, but 2 is taken",
+        "meta: project -: the next project would get number 2, but 2 is taken",
     ),
     "drained names that can't be read": (
         lambda crawl: crawl.put(META, layout.DRAINED_KEY, b"\x91\x07"),

@@ -148,7 +148,7 @@ def test_an_edge_that_one_order_lacks_is_found(world: World, family: str) -> Non
 def test_an_awaited_task_that_nobody_waits_for_is_found(world: World) -> None:
     batch = Batch(puts={layout.IDS: [(layout.id_key(1, "ghost"), b"\x80")]})
 
-    assert damaged(world, batch) == ["it is awaited, and nobody waits for it"]
+    assert damaged(world, batch) == ["it is awaited, but no task waits for it"]
 
 
 def test_a_wrong_count_of_edges_is_found(world: World) -> None:
@@ -156,6 +156,6 @@ def test_a_wrong_count_of_edges_is_found(world: World) -> None:
     key = next(key for key in store.keys if b"\x01c" in key and key.endswith(b"\x01b"))
     mark = b"\x01" + store.values[key][1:]
 
-    assert "0 of its edges are not satisfied, and it counts 1" in damaged(
+    assert "0 of its edges are not satisfied; it counts 1" in damaged(
         world, Batch(puts={layout.PARENTS: [(key, mark)]})
     )

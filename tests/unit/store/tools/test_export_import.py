@@ -199,7 +199,7 @@ def test_stores_on_disk_are_exported_and_brought_in_as_those_in_memory(
     ("more", "says"),
     [
         ({"state": "success", "bare": True, "result": 1}, "line 2: a bare task can't have a result"),
-        ({"state": "success", "result": "x" * 65_536}, "line 2: result: 65,541 bytes; there may be 65,536"),
+        ({"state": "success", "result": "x" * 65_536}, "line 2: result: 65,541 bytes; at most 65,536 are allowed"),
         ({"state": "success", "result": {"$msgpack": "gQ=="}}, "line 2: .*no MessagePack value"),
     ],
 )
@@ -304,7 +304,7 @@ def test_tasks_that_are_equal_stay_first_in_first_out(new: Disk) -> None:
 
 
 def test_a_project_that_has_tasks_is_refused_and_nothing_is_brought_in(crawl: Crawl) -> None:
-    with pytest.raises(StoreError, match='"news" has tasks already; say --merge'):
+    with pytest.raises(StoreError, match='"news" has tasks already; use --merge'):
         brought(crawl.disk, many(1))
 
     assert len(tasks(exported(crawl.disk))) == 9
@@ -420,7 +420,7 @@ def test_lines_without_their_last_one_are_told_from_whole_ones(new: Disk) -> Non
         ),
         (b'{"project":"news","taskid":"a","state":"ready","url":"u","body":%s}' % (b"[" * 9999), "line 2: .*recursion"),
         (b'{"project":"news","taskid":"\xff","state":"ready","url":"u"}', "line 2: 'utf-8' codec can't decode"),
-        (b'{"tasks":7}', "line 2: there should be 7 tasks, and were 0"),
+        (b'{"tasks":7}', "line 2: expected 7 tasks, found 0"),
     ],
 )
 def test_a_line_that_is_none_is_named_by_its_number(new: Disk, line: bytes, says: str) -> None:
@@ -501,8 +501,8 @@ def test_the_settings_of_a_project_that_is_there_already_do_not_matter(crawl: Cr
 @pytest.mark.parametrize(
     ("first", "says"),
     [
-        (b'{"url":"http://site/"}', "line 1: no export begins like this"),
-        (b'{"taskqueue":9,"projects":[]}', "line 1: these are lines of version 9; known here are 1 to 6"),
+        (b'{"url":"http://site/"}', "line 1: this is not the beginning of an export"),
+        (b'{"taskqueue":9,"projects":[]}', "line 1: lines of version 9 can't be read here, only 1 to 6"),
     ],
 )
 def test_what_is_no_export_is_refused(new: Disk, first: bytes, says: str) -> None:
@@ -572,7 +572,7 @@ def test_the_form_of_an_export_is_seen_in_its_first_byte(crawl: Crawl) -> None:
         (b"\x07", "map 2: Expected `object`, got `int`"),
         (msgpack.packb({"project": "news", "taskid": "a", "state": "flying"}), "map 2: Invalid enum value 'flying'"),
         (msgpack.packb({"project": "other", "taskid": "a", "state": "ready", "url": "u"}), 'map 2: project "other" is'),
-        (msgpack.packb({"tasks": 7}), "map 2: there should be 7 tasks, and were 0"),
+        (msgpack.packb({"tasks": 7}), "map 2: expected 7 tasks, found 0"),
     ],
 )
 def test_a_map_that_is_none_is_named_by_its_number(new: Disk, part: bytes, says: str) -> None:

@@ -177,7 +177,7 @@ def test_more_projects_than_memory_should_hold_are_refused() -> None:
     many = [{"name": f"p{n}"} for n in range(100_001)]
     export = json.dumps({"taskqueue": 2, "projects": many}).encode()
 
-    with pytest.raises(BadLine, match="100,001 projects; there may be 100,000"):
+    with pytest.raises(BadLine, match="100,001 projects; at most 100,000 are allowed"):
         list(import_lines(MemoryStore(Disk()), [export], "skip", 1000.0, Calendar()))
 
 

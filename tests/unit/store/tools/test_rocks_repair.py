@@ -290,6 +290,6 @@ def test_nothing_is_written_over(path: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_store_is_refused(path: Path, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="there is nothing of a store here"):
+    with pytest.raises(StoreError, match="this folder has no files of a store"):
         repair(str(tmp_path), str(tmp_path / "new"), 0.0, Calendar(), lambda tasks: None)
     assert not (tmp_path / "new").exists()

@@ -149,11 +149,11 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "tasks that are to be moved, of which the project does not know": (
         lambda world: say(world, division=99, next_slot=99),
-        "and nothing is to be moved",
+        "but the project is not moving tasks",
     ),
     "a name that leads nowhere": (
         lambda world: put(world, layout.SLOT_NAMES, name_key(NEWS, "c.org"), (77).to_bytes(4, "big")),
-        "slot number 77 has not this name",
+        "slot number 77 does not have this name",
     ),
     "a slot to which its name does not lead": (
         lambda world: delete(world, layout.SLOT_NAMES, name_key(NEWS, "a.org")),
@@ -161,7 +161,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "a slot whose number is yet to be given": (
         lambda world: say(world, next_slot=number_of(world, "a.org")),
-        "the next slot is to get number",
+        "the next slot would get number",
     ),
     "a slot that can't be read": (
         lambda world: put(world, layout.SLOTS, slot_key(NEWS, number_of(world, "a.org")), b"\xc1"),
@@ -169,7 +169,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "an entry that is no key": (
         lambda world: put(world, layout.SLOTS_READY, slot_key(NEWS, 1) + b"abc"),
-        "11 bytes are no key",
+        "11 bytes are not a key",
     ),
     "slots of a project that is not divided": (
         lambda world: put(
@@ -179,7 +179,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "slots of no project": (
         lambda world: put(world, layout.SLOT_NAMES, name_key(9, "c.org"), bytes(4)),
-        "it is of no known project",
+        "its project is unknown",
     ),
     "an entry below the bound": (
         lambda world: put(
