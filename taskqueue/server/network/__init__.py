@@ -1,4 +1,4 @@
-"""The daemon's one socket: connections, what they cost, whose frame is heard next, and what it says.
+"""The daemon's one socket: connections and their cost, the order in which frames are heard, and sending.
 
-Here may live what looks at frames and connections. Nothing here knows what a request leads to.
+Here may live code that handles frames and connections. Nothing here interprets requests.
 """

@@ -1,4 +1,4 @@
-"""Keeps the process's memory and open files within bounds: a thread that cuts the connections that use the most.
+"""Keep the process's memory and open files within bounds: a thread cuts the connections that use the most.
 
     monitor ──opened, closed──►┌───────┐   memory above CUT_AT of the bound: cut the connections that hold most
     arrivals ───first byte────►│ check │   more connections than files: close a silent one
@@ -10,14 +10,14 @@ one, and a turn may take longer than a peer needs to send gigabytes.
 
 Rules:
 1. It sleeps until a connection opens or closes, or data arrives; a connection on which data has arrived is not watched
-   again before the next check. An idle daemon does no checks. The only timers are that of a trim that is planned, and
-   that of the oldest connection on which nothing was heard yet.
+   again before the next check. An idle daemon does no checks. The only timers are that of a planned trim, and that of
+   the oldest connection on which nothing was heard yet.
 2. A check costs one read of /proc. Only above CUT_AT of the bound is the kernel asked about each connection, and not
-   again within SETTLE_SECONDS, because freeing takes a moment, or ten times what the asking took.
-3. A connection that holds less than LEAST_BYTES is never cut: it can't be what fills the memory.
-4. A client says hello as soon as it is connected. What is silent takes a file, and may have claimed a routing id that
-   libzmq would give to another connection, which ends the process: so few are kept, and none for long.
-5. It never ends before ``close``: what is raised is counted and logged, and after AGAIN_SECONDS it goes on.
+   again within SETTLE_SECONDS, because freeing takes a moment, or within ten times the duration of asking.
+3. A connection that holds less than LEAST_BYTES is never cut: it can't fill the memory.
+4. A client says hello as soon as it is connected. A silent connection takes a file, and may have claimed a routing id
+   that libzmq would give to another connection, which ends the process: so few are kept, and none for long.
+5. It never ends before ``close``: exceptions are counted and logged, and after AGAIN_SECONDS it goes on.
 """
 
 from __future__ import annotations
@@ -45,32 +45,37 @@ CUT_AT: Final = 0.8
 CUT_TO: Final = 0.6
 """Fraction of the bound down to which connections are cut."""
 LEAST_BYTES: Final = 16 << 10
-"""A hundred connections full of empty parts, of which 2 bytes take 64 in memory, hold 50 MiB with that."""
+"""Bytes of a connection below which it is never cut.
+
+A hundred connections full of empty parts, of which 2 bytes take 64 in memory, hold 50 MiB with that.
+"""
 LOOK_SECONDS: Final = 0.05
-"""Between two checks while data arrives."""
+"""Pause between two checks while data arrives."""
 SOON_SECONDS: Final = 0.01
-"""Between two checks when more than half of the bound is used: a loopback interface brings 20 MB meanwhile."""
+"""Pause between two checks when more than half of the bound is used: a loopback interface brings 20 MB meanwhile."""
 SETTLE_SECONDS: Final = 0.03
 TRIM_SECONDS: Final = 1.0
 TRIM_SECONDS_MOST: Final = 60.0
-"""Between trims of the heap; the time doubles from TRIM_SECONDS while trims free less than LITTLE_BYTES."""
+"""Pause between trims of the heap, at most; it doubles from TRIM_SECONDS while trims free less than LITTLE_BYTES."""
 TRIM_BYTES: Final = 64 << 20
-"""Growth since the last trim after which much may be freed soon."""
+"""Growth since the last trim after which much memory may be freed soon."""
 LITTLE_BYTES: Final = 16 << 20
 SMALL_BYTES: Final = 128 << 20
-"""A process with less memory has nothing to trim."""
+"""Memory below which a process has nothing to trim."""
 ARRIVED_MOST: Final = 1024
-"""Connections reported per check; the others in the next one."""
+"""Connections reported per check, at most; the next check reports the others."""
 SILENT_SECONDS: Final = 30.0
-"""For a connection from its accept to its first message."""
+"""Seconds from a connection's accept to its first message, at most."""
 SILENT_MOST: Final = 64
 CROWDED_SECONDS: Final = 2.0
-"""For connections of an address with more than SILENT_MOST silent ones: enough for hundreds of clients that come at
-once, each of which is heard some tens of milliseconds after its accept.
+"""Seconds for connections of an address with more than SILENT_MOST silent ones.
+
+Enough for hundreds of clients that come at once, each of which is heard some tens of milliseconds after its accept.
 """
 SILENT_LOOK_SECONDS: Final = 0.25
-"""Between two looks at silent connections: one at 10,000 of an address takes about a millisecond, and with each accept
-that would be half of the processor.
+"""Pause between two scans of silent connections.
+
+A scan of 10,000 of an address takes about a millisecond, and with each accept that would be half of the processor.
 """
 AGAIN_SECONDS: Final = 0.25
 """Pause after an exception."""
@@ -83,20 +88,20 @@ _event = struct.Struct("=HI")
 class SilentConnections:
     """Accepted connections on which nothing was heard yet, in their order. Pure.
 
-    One is to be closed ``seconds`` after its accept; of an address that has more than SILENT_MOST, the oldest beyond
-    these after CROWDED_SECONDS. The oldest give way, not the newest: a client speaks within some round trips of its
-    accept, so that it gets in however many others say nothing.
+    A connection is due ``seconds`` after its accept; if an address has more than SILENT_MOST, the oldest beyond these
+    are due after CROWDED_SECONDS. The oldest give way, not the newest: a client speaks within some round trips of its
+    accept, so it gets in however many others stay silent.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._accepted_at: OrderedDict[Connection, float] = OrderedDict()
-        self._address_of: dict[Connection, str] = {}  # at its accept; its first message may tell another one
+        self._address_of: dict[Connection, str] = {}  # at its accept; its first message may have another one
         self._by_address: dict[str, OrderedDict[Connection, float]] = {}
         self._crowded: dict[str, None] = {}
 
     def add(self, connection: Connection, now: float) -> None:
-        """Note a connection that was accepted now."""
+        """Add a connection that was accepted now."""
         if connection.is_silent:
             address = self._address_of[connection] = connection.address
             self._accepted_at[connection] = now
@@ -106,7 +111,7 @@ class SilentConnections:
                 self._crowded[address] = None
 
     def forget(self, connection: Connection) -> None:
-        """It was closed, or heard."""
+        """Remove a connection that was closed or heard."""
         if self._accepted_at.pop(connection, None) is not None:
             address = self._address_of.pop(connection)
             others = self._by_address[address]
@@ -117,12 +122,12 @@ class SilentConnections:
                 del self._by_address[address]
 
     def next_due_at(self) -> float:
-        """When the next one is to be closed; inf: there is none."""
+        """Return the time at which the next connection is due; inf if there is none."""
         at = [self._oldest(self._by_address[address]) + CROWDED_SECONDS for address in list(self._crowded)]
         return min([self._oldest(self._accepted_at) + self._seconds, *at])
 
     def take_due(self, until: float) -> list[Connection]:
-        """Those that are due by then."""
+        """Remove and return the connections that are due by a time."""
         due: list[Connection] = []
         while self._oldest(self._accepted_at) + self._seconds <= until:
             due.append(self._take(self._accepted_at))
@@ -135,7 +140,7 @@ class SilentConnections:
         return due
 
     def _oldest(self, among: OrderedDict[Connection, float]) -> float:
-        """When the oldest silent one was accepted; inf: none is silent."""
+        """Return the time of the oldest silent connection's accept; inf if none is silent."""
         while among:
             connection, accepted_at = next(iter(among.items()))
             if connection.is_silent:
@@ -150,12 +155,12 @@ class SilentConnections:
 
 
 class ConnectionGuard:
-    """Guards one socket until ``close``.
+    """Guard of one socket until ``close``.
 
     Args:
         most_bytes: bound of the process's memory.
-        most_connections: beyond so many, the oldest that never sent anything is closed.
-        silent_seconds: after which a connection is closed on which nothing was heard.
+        most_connections: number above which the oldest connection that never sent anything is closed.
+        silent_seconds: seconds after which a connection is closed on which nothing was heard.
     """
 
     def __init__(
@@ -186,7 +191,7 @@ class ConnectionGuard:
         self._stop = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         socket.monitor(MONITOR, EVENTS)
         self._monitor: zmq.Socket[bytes] = context.socket(zmq.PAIR)
-        # Whoever waits for room in here is libzmq's own thread.
+        # libzmq's own thread would wait for room in this queue.
         self._monitor.setsockopt(zmq.RCVHWM, 0)
         self._monitor.connect(MONITOR)
         self._changes = select.poll()
@@ -221,12 +226,12 @@ class ConnectionGuard:
 
     def _guard(self) -> None:
         """Guard until ``close``."""
-        # A socket wakes up only who has found it empty.
+        # A socket only wakes a reader that has found it empty.
         self._read_monitor()
         while not self._stopped(self._sleep()):
             self._read_monitor()
             if self._read_arrivals():
-                # What comes first is seldom all.
+                # The first arrivals are rarely all.
                 if self._stopped(self._changes.poll(1000 * self._pause())):
                     return
                 self._read_monitor()
@@ -234,7 +239,7 @@ class ConnectionGuard:
             self._watch_again()
 
     def _sleep(self) -> list[tuple[int, int]]:
-        """Do what is due, and wait for an event, or until something is due."""
+        """Do all that is due, and wait for an event, or until something is due."""
         if self._may_trim and self._trim_at <= ticks():
             self._trim()
         if self._silent_due_at() <= ticks():
@@ -260,7 +265,7 @@ class ConnectionGuard:
     # ------------------------------------------------------------------------------------------------ connections
 
     def _read_monitor(self) -> None:
-        """Read which connections opened and closed."""
+        """Read opened and closed connections."""
         with suppress(zmq.Again):
             while True:
                 kind, fd = _event.unpack(self._monitor.recv_multipart(zmq.NOBLOCK)[0])
@@ -282,19 +287,19 @@ class ConnectionGuard:
             self._silent.add(connection, ticks())
 
     def _silent_due_at(self) -> float:
-        """When silent connections are to be looked at; inf: there are none."""
+        """Return the time at which to scan silent connections; inf if there are none."""
         return max(self._silent_looked_at + SILENT_LOOK_SECONDS, self._silent.next_due_at())
 
     def _close_silent(self) -> None:
-        """Close the connections whose silence has lasted too long."""
+        """Close the connections that have been silent for too long."""
         self._silent_looked_at = now = ticks()
         for connection in self._silent.take_due(self._connections.heard_until(now)):
             if self._connections.close_silent(connection) and (count := self._silences.count(now)):
                 log.info("connections-silent count=%d address=%s", count, connection.address)
 
     def _watch(self, fd: int) -> None:
-        """Arm the notification for the next byte that arrives."""
-        with suppress(OSError):  # it has ended
+        """Ask for a notification of the next byte that arrives."""
+        with suppress(OSError):  # the connection has ended
             try:
                 self._arrivals.register(fd, select.EPOLLIN | select.EPOLLONESHOT)
             except FileExistsError:
@@ -322,7 +327,7 @@ class ConnectionGuard:
             self._settled_at = ticks() + max(SETTLE_SECONDS, 10 * (ticks() - began))
 
     def _plan_trim(self, taken: int) -> None:
-        """Plan a trim: the heap may have grown since the last one."""
+        """Plan a trim if the heap may have grown since the last one."""
         self._trimmed_bytes = min(self._trimmed_bytes, taken)
         if taken > self._trimmed_bytes + TRIM_BYTES and self._trim_pause > TRIM_SECONDS:
             self._trim_soon()
@@ -333,7 +338,7 @@ class ConnectionGuard:
         self._may_trim = True
 
     def _cut_largest(self, taken: int) -> bool:
-        """Cut connections; False: none holds enough."""
+        """Cut connections; return False if none holds enough."""
         by_waiting = sorted(((each.buffered_bytes, each) for each in self._connections.all()), key=_size, reverse=True)
         is_cut = False
         for waiting, connection in by_waiting:

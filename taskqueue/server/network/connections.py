@@ -1,4 +1,4 @@
-"""The connections of the daemon's socket, and how many bytes each makes this process or its kernel hold.
+"""The connections of the daemon's socket, and the bytes that each of them occupies in this process and its kernel.
 
     not read   bytes that the kernel received, less those that the loop read from the socket: messages, and parts of
                an incomplete one
@@ -13,10 +13,9 @@ Rules:
 2. The kernel is asked only when its last answer would forbid a message.
 3. Descriptors are reused: a connection is also identified by its cookie before anything is done to it.
 4. The loop does the accounting; the guard, in its own thread, reports opened and closed connections, and may cut any.
-5. The loop may read from a connection before the guard has heard that it was opened. What the guard hears of this
-   descriptor until then is about a former connection, and may be its opening and its end.
-6. A connection with a routing id that no library lets a client choose stays without a peer: it is heard no more than a
-   silent one.
+5. The loop may read from a connection before the guard has heard that it was opened. Until then the guard's
+   events about this descriptor concern a former connection, and may be its opening and its end.
+6. A connection with a routing id that no library lets a client choose stays without a peer, and counts as silent.
 """
 
 from __future__ import annotations
@@ -38,23 +37,25 @@ log = logging.getLogger("taskqueue")
 UNREAD_BYTES: Final = 32 << 20
 UNREAD_BYTES_ALL: Final = 128 << 20
 UNREAD_BYTES_LEFT: Final = 96 << 20
-"""Unread bytes of all connections at which cutting stops; below the limit, so that the kernel is not asked per message.
+"""Unread bytes of all connections at which cutting stops.
+
+It is below the limit, so that the kernel is not asked for each message.
 """
 
 MADE_BYTES: Final = 5
 CHOSEN_BYTES_MOST: Final = 255
-"""Longer ones, or such as begin with a zero byte, no library lets a client choose."""
+"""Length of a routing id above which no library lets a client choose it; nor one that begins with a zero byte."""
 
 
 class Connection:
-    """A connection of the socket.
+    """Connection of the socket.
 
     Attributes:
-        peer: the routing id; empty until its first message.
-        address: of the other machine; empty if unknown.
-        read_bytes: read from the socket by the loop.
-        sent_bytes: written to the socket by the loop.
-        acked_bytes: of these, acknowledged by the peer's kernel when it was last asked.
+        peer: routing id; empty until its first message.
+        address: address of the other machine; empty if unknown.
+        read_bytes: bytes read from the socket by the loop.
+        sent_bytes: bytes written to the socket by the loop.
+        acked_bytes: sent bytes that the peer's kernel had acknowledged when it was last asked.
         measured: the kernel reports its progress.
         is_cut: nothing is sent on it any more.
         is_announced: the guard has heard that it was opened.
@@ -106,9 +107,9 @@ class Connection:
         return max(0, progress.received - self.read_bytes) + max(0, unread_bytes)
 
     def refresh_acked(self) -> None:
-        """Ask the kernel for acknowledged bytes. What the socket sends by itself is not ours and never counts."""
+        """Ask the kernel for acknowledged bytes; bytes that the socket sends by itself never count."""
         progress = tcp.progress(self.fd)
-        if progress is None:  # it has ended, and with it all that waited
+        if progress is None:  # it has ended, with all waiting bytes
             self.acked_bytes = self.sent_bytes
             return
         acked_bytes = progress.acked - self._acked_before_bytes
@@ -123,7 +124,7 @@ class Connections:
     """All connections of one socket.
 
     Attributes:
-        heard_at: when the loop last began to read what had arrived.
+        heard_at: time when the loop last began to read.
         is_awaited: the loop has read everything, and sleeps until more arrives.
     """
 
@@ -143,7 +144,7 @@ class Connections:
     # ------------------------------------------------------------------------------------------ the loop's side
 
     def received_from(self, peer: bytes, message: zmq.Frame) -> Connection | None:
-        """Count a message as read; returns its connection. None: libzmq does not know it, or it is not to be heard."""
+        """Count a message as read; return its connection; None if libzmq does not know it or it must not be heard."""
         try:
             fd = int(message.get(zmq.SRCFD))
         except zmq.ZMQError:  # a peer of ZMTP 1 or 2
@@ -171,7 +172,7 @@ class Connections:
         return peer in self._by_peer
 
     def open_to(self, peer: bytes) -> bool:
-        """Whether the peer may be sent a message; False: too many bytes are unread, or it is being cut."""
+        """Whether the peer may be sent a message: not if too many bytes are unread, or it is being cut."""
         connection = self._by_peer.get(peer)
         if connection is None or connection.unread_bytes < UNREAD_BYTES:
             return connection is None or not connection.is_cut
@@ -200,7 +201,7 @@ class Connections:
     def _register(self, peer: bytes, fd: int, message: zmq.Frame) -> Connection:
         connection = self._by_fd.get(fd)
         if connection is None or connection.cookie != tcp.cookie(fd):
-            # The guard has not heard yet that it began, and maybe not that another one has ended.
+            # The guard has not reported its opening yet, and maybe not the end of its predecessor.
             self._drop(fd)
             connection = self._by_fd[fd] = Connection(fd)
             connection.read_bytes -= len(message) + _header_bytes(len(message))
@@ -213,7 +214,7 @@ class Connections:
         return connection
 
     def _refresh_acked(self, connection: Connection) -> int:
-        """Unread bytes, as the kernel reports."""
+        """Return the unread bytes, as the kernel reports."""
         before = connection.unread_bytes
         connection.refresh_acked()
         self._unread_bytes -= before - connection.unread_bytes
@@ -222,7 +223,7 @@ class Connections:
     def _cut_slowest(self) -> None:
         """Refresh the unread bytes from the kernel; if they are still too many, cut the connections with most of them.
 
-        Either frees so much that it is not needed again soon.
+        Either frees so much that the next call is not soon.
         """
         self.forget_closed()
         for connection in self._by_unread():
@@ -242,10 +243,11 @@ class Connections:
     # ------------------------------------------------------------------------------------------ the watcher's side
 
     def follow(self, heard: deque[tuple[bool, int]]) -> Iterator[tuple[bool, Connection]]:
-        """Take and apply what the guard has heard: (it was opened, descriptor), the earliest first.
+        """Take and apply the guard's events, (it was opened, descriptor), the earliest first.
 
-        Only the last event of a descriptor tells whose it is now. One that was opened and has ended has no cookie any
-        more, and the next one, which the loop may know already, must not be taken for it. An exception costs one event.
+        Only the last event of a descriptor shows its present connection. A connection that was opened and has ended has
+        no cookie any more, and the next one, which the loop may know already, must not be taken for it. An exception
+        costs one event.
         """
         left = Counter(fd for _, fd in heard)
         while heard:
@@ -268,10 +270,10 @@ class Connections:
         return connection
 
     def closed(self, fd: int, *, is_reused: bool = False) -> Connection | None:
-        """A connection was closed; returns it, if it was known.
+        """Note that a connection was closed; return it, if it was known.
 
         Args:
-            is_reused: another one has been opened with its descriptor, which the loop may know already.
+            is_reused: another connection has been opened with its descriptor, which the loop may know already.
         """
         connection = self._by_fd.get(fd)
         if connection is None or not connection.is_announced:
@@ -287,36 +289,36 @@ class Connections:
             self._closed.append(connection)
 
     def all(self) -> list[Connection]:
-        """The open connections."""
+        """List the open connections."""
         return list(self._by_fd.values())
 
     def heard_until(self, now: float) -> float:
-        """The moment up to which all that arrived was heard: a loop that has no time hears nothing."""
+        """Return the time up to which all arrived messages were heard; a busy loop hears nothing."""
         return now if self.is_awaited else self.heard_at
 
     def peers(self) -> list[bytes]:
-        """Routing ids of the open connections that have ever sent something."""
+        """List routing ids of the open connections that have ever sent a message."""
         return [each.peer for each in self.all() if each.peer and not each.is_cut]
 
     def refuse(self, newest: Connection) -> None:
-        """There is one connection too many: close the oldest that never sent anything, or the newest."""
+        """Close the oldest connection that never sent a message, or else the newest, because there is one too many."""
         silent = (each for each in self.all() if each.is_silent)
         self._meters.closed_crowded += self._end(next(silent, newest))
 
     def close_silent(self, connection: Connection) -> bool:
-        """Close a connection on which nothing was heard; False: something was, or it is closed already."""
+        """Close a connection on which nothing was heard; return False if it was heard or closed meanwhile."""
         closed = connection.is_silent and self._end(connection)
         self._meters.closed_silent += closed
         return closed
 
     def cut_holder(self, connection: Connection, size: int) -> None:
-        """Close a connection that makes the process hold ``size`` bytes of too much memory."""
+        """Close a connection with ``size`` bytes because the process uses too much memory."""
         self._meters.closed_memory += self.cut(connection, size, "memory")
 
     def cut(self, connection: Connection, size: int, why: str) -> bool:
-        """Close a connection for which the process holds ``size`` bytes, and log it; False: it has ended already.
+        """Close a connection with ``size`` bytes in the process, and log it; return False if it has ended already.
 
-        The bytes are freed soon. The caller counts why: each counter has one writer, the loop or the guard.
+        The bytes are freed soon. The caller counts by reason: each counter has one writer, the loop or the guard.
         """
         address = connection.address or tcp.address(connection.fd)
         is_closed = self._end(connection)
@@ -336,7 +338,7 @@ def _is_fair(peer: bytes) -> bool:
 
 
 def _header_bytes(length: int) -> int:
-    """Bytes of a frame's header (ZMTP 3.1)."""
+    """Return the bytes of a frame's header (ZMTP 3.1)."""
     return 9 if length > 255 else 2
 
 

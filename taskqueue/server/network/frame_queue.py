@@ -5,14 +5,13 @@
 After start-time fair queueing (P. Goyal, H. Vin, H. Cheng, SIGCOMM 1996). Each peer has a virtual time, in milliseconds
 of the daemon's time: the lowest is next, and grows by the cost of its frame. A peer that returns after a pause begins
 at the others' virtual time, less CREDIT_MS, but never below its own; a new one a little above them, so that many new
-peers don't overtake those that are there.
+peers don't overtake known ones.
 
 Rules:
 1. The frames of one peer keep their order.
 2. A peer that is alone gets everything: no capacity is reserved for idle ones.
 3. A peer has at most FRAMES_MOST frames queued and, when all together have BYTES_MOST, its equal part of these.
-   Further frames are refused. A single peer may have twice as many; before that, its frames had better stay in the
-   socket.
+   Further frames are refused. A single peer may have twice as many, but its frames should stay in the socket before.
 4. Pure: the caller provides costs and times.
 """
 
@@ -27,18 +26,18 @@ from taskqueue.protocol.fields import Peer
 from taskqueue.server.network.router import Frame
 
 FRAMES_MOST: Final = 128
-"""Twice as many requests as a session may have unanswered."""
+"""Queued frames of a peer, at most: twice as many requests as a session may have unanswered."""
 BYTES_MOST: Final = 64 << 20
 CREDIT_MS: Final = 50.0
 """Cost of the requests that a mostly idle peer may have served at once, ahead of busy ones."""
 NEW_MS: Final = 1.0
 """Initial charge of a new peer."""
 PEERS_MOST: Final = 4096
-"""Peers remembered before idle ones are dropped whose virtual time is no later than the others'."""
+"""Peers remembered, at most, before idle ones are dropped whose virtual time is no later than the others'."""
 
 
 class _PeerQueue:
-    """The frames of one peer.
+    """Frames of one peer.
 
     Attributes:
         recent_ms: moving average of a frame's cost, in milliseconds.
@@ -55,10 +54,10 @@ class _PeerQueue:
 
 
 class FrameQueue:
-    """The queued frames of all peers.
+    """Queued frames of all peers.
 
     Attributes:
-        peers: the remembered ones.
+        peers: queues of the remembered peers.
     """
 
     def __init__(self) -> None:
@@ -74,7 +73,7 @@ class FrameQueue:
 
     @property
     def has_room(self) -> bool:
-        """False: a peer is alone, and its further frames had better stay in the socket."""
+        """False if only one peer has frames queued, and its further ones should stay in the socket."""
         if len(self._waiting) != 1:
             return True
         (queue,) = self._waiting.values()
@@ -87,11 +86,11 @@ class FrameQueue:
 
     @property
     def next_delayed_at(self) -> float:
-        """When the first delayed frame may be taken; inf: there is none."""
+        """Time when the first delayed frame may be taken; inf if there is none."""
         return min(self._delayed.values(), default=inf)
 
     def put(self, frame: Frame) -> bool:
-        """Queue a frame; False: too much of its peer is queued already."""
+        """Queue a frame; return False if too much of its peer is queued already."""
         queue = self._waiting.get(frame.peer)
         if not self._has_room_for(frame, queue):
             return False
@@ -102,7 +101,7 @@ class FrameQueue:
         return True
 
     def take(self, now: float, most: float = inf) -> Frame | None:
-        """The next frame, which the caller then has to charge; None: none may be taken now.
+        """Take the next frame, which the caller must then charge; None if none may be taken now.
 
         Peers whose frames have recently cost more than ``most`` milliseconds each are skipped.
         """
@@ -139,14 +138,14 @@ class FrameQueue:
             del self._waiting[peer]
 
     def put_back(self, frame: Frame, until: float) -> None:
-        """Make the frame that was taken its peer's first again, not to be taken before ``until``."""
+        """Make the taken frame its peer's first again, not to be taken before ``until``."""
         queue = self.peers[frame.peer]
         queue.frames.appendleft(frame)
         self._count(queue, frame.size)
         self._delayed[frame.peer] = until
 
     def settle(self, milliseconds: float) -> float:
-        """Correct the turn's estimated charges by its actual cost; returns the estimate, 0 if nothing was charged."""
+        """Correct the turn's estimated charges by its actual cost; return the estimate, 0 if nothing was charged."""
         charged = sum(queue.charged for queue in self._charged.values())
         for peer, queue in self._charged.items():
             truly = queue.charged * milliseconds / charged
@@ -178,7 +177,7 @@ class FrameQueue:
         )
 
     def _begin(self, peer: Peer) -> _PeerQueue:
-        """The queue of a peer that has nothing queued."""
+        """Return the queue of a peer that has nothing queued."""
         queue = self.peers.get(peer)
         if queue is None:
             self._forget()

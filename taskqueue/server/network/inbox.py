@@ -4,16 +4,16 @@
                   │    └─────► malformed: refused, with the reason
                   └──────────► too many of one peer: refused as ``unavailable``
 
-Bounds per turn: what the router receives; TURN_MS of estimated cost of the requests, corrected by what recent turns
-have actually cost; SLOW_MS of slow requests; HEAR_BYTES and HEAR_SECONDS of decoding. The last request may exceed each.
+Bounds per turn: what the router receives; TURN_MS of estimated cost of the requests, corrected by the actual cost of
+recent turns; SLOW_MS of slow requests; HEAR_BYTES and HEAR_SECONDS of decoding. The last request may exceed each.
 
 ``verify`` always takes long, so it gets at most VERIFY_PART of the daemon's time. Peers whose requests have recently
 cost more than LONG_MS each, such as the largest batches, get at most LONG_PART while others are active, so that small
 requests mostly find the daemon free. A slow request of a peer that does not read is dropped: its reply could not be
 sent.
 
-Receiving never fails: what is raised in the midst of it, by libzmq or by a bug, costs the message at hand and the
-connection that it came on, and neither what was received before it nor what comes later (rule 2 of the loop).
+Receiving never fails: an exception in it, by libzmq or by a bug, costs the current message and its connection, but
+neither earlier nor later messages (rule 2 of the loop).
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ VERIFY_PART: Final = 0.1
 LONG_MS: Final = 35.0
 LONG_PART: Final = 0.4
 OTHERS_SECONDS: Final = 1.0
-"""How long after a request of another peer others count as active."""
+"""Seconds for which other peers count as active after a request of one."""
 PEEK_FRAMES: Final = 4
-"""Frames received although they had better stay in the socket, to see whether another peer is active."""
+"""Frames received although they should stay in the socket, to see whether another peer is active."""
 REMEMBERED: Final = 0.9
 """Weight of earlier turns in the moving averages of costs."""
 FACTOR_MOST: Final = 4.0
-"""The largest correction of estimated costs in a turn's budget."""
+"""Largest correction of estimated costs in a turn's budget."""
 CROWDED: Final = "too many requests of this connection wait; repeat this one when others have been answered"
 
 
 class Inbox:
-    """Queues and decodes messages in front of the core."""
+    """Queue and decoder of messages in front of the core."""
 
     def __init__(self, router: Router, meters: Meters) -> None:
         self._router = router
@@ -72,7 +72,7 @@ class Inbox:
         self._other_peer_at = -inf
 
     def next_requests(self, max_message: int) -> tuple[list[Incoming], list[Outgoing]]:
-        """The requests of the next turn, and replies to messages that were refused."""
+        """Return the requests of the next turn, and replies to refused messages."""
         incoming: list[Incoming] = []
         refused: list[Outgoing] = []
         self._unfailing(lambda: self._receive(refused))
@@ -123,7 +123,7 @@ class Inbox:
         self._queue.charge(frame.peer, milliseconds)
 
     def _unfailing(self, receive: Callable[[], None]) -> None:
-        """Receive or decode messages; after an exception the one at hand is dropped."""
+        """Receive or decode messages; after an exception the current one is dropped."""
         try:
             receive()
         except Exception as error:
@@ -143,17 +143,17 @@ class Inbox:
         self._has_verify = False
 
     def wait(self) -> float:
-        """Seconds until a queued message may be taken if nothing arrives; inf: nothing is queued."""
+        """Return the seconds until a queued message may be taken if nothing arrives; inf if nothing is queued."""
         return max(0.0, min(self._queue.next_delayed_at, self._long_at if self._queue.has_ready else inf) - ticks())
 
     def clear(self) -> list[Frame]:
-        """Take everything queued, and what is in the socket, up to the bounds of a turn."""
+        """Take everything queued, and messages in the socket, up to the bounds of a turn."""
         frames = self._queue.clear()
         self._unfailing(lambda: frames.extend(self._router.drain()))
         return frames
 
     def _receive(self, refused: list[Outgoing]) -> None:
-        """Queue what has arrived, and answer what is refused."""
+        """Queue arrived messages, and answer refused ones."""
         left = PEEK_FRAMES
         for frame in self._router.drain():
             if not self._queue.put(frame):
@@ -166,7 +166,7 @@ class Inbox:
 
 
 def crowded(frame: Frame) -> Outgoing:
-    """The reply to a frame that was refused because too many of its peer are queued."""
+    """Make the reply to a frame that was refused because too many of its peer are queued."""
     return Outgoing(
         frame.peer, ErrorReply(n=request_number(frame.payload), code="unavailable", reason=CROWDED), after_sync=False
     )
@@ -176,17 +176,17 @@ FRAME_MS: Final = 0.05
 """Milliseconds that a small request takes."""
 ITEM_MS: Final = 0.01
 BYTE_MS: Final = 30e-6
-"""Milliseconds that a batch takes per byte, or (ITEM_MS) per item, if that is more."""
+"""Milliseconds that a batch takes per byte; ITEM_MS per item, if that is more."""
 
 
 def cost(request: AnyRequest, size: int) -> float:
-    """Milliseconds that a request of ``size`` bytes takes, without its ``slow_ms``."""
+    """Estimate the milliseconds that a request of ``size`` bytes takes, without its ``slow_ms``."""
     items = len(request.tasks) if type(request) is NewTasks or type(request) is Done else 0
     return FRAME_MS + max(ITEM_MS * items, BYTE_MS * size)
 
 
 def decode_frame(frame: Frame, max_message: int) -> Incoming:
-    """The request in a frame.
+    """Decode the request in a frame.
 
     Raises:
         Rejected: it contains none, or is too long.
@@ -198,6 +198,6 @@ def decode_frame(frame: Frame, max_message: int) -> Incoming:
 
 
 def refusal(frame: Frame, why: Rejected) -> Outgoing:
-    """The error reply to a refused frame; it waits for no sync."""
+    """Make the error reply to a refused frame; it waits for no sync."""
     reply = ErrorReply(n=request_number(frame.payload), code=why.code, reason=why.reason)
     return Outgoing(frame.peer, reply, after_sync=False)

@@ -2,11 +2,11 @@
 
 A peer that has disconnected, or does not read, is an ordinary event: messages for it are dropped and counted, and its
 next ``hello`` recovers. A message is one frame; a peer that sends several parts gets an error. The socket delivers all
-parts of a message one after the other; if they are very many, dropping them is spread over turns, so that signals,
+parts of a message one after the other; if there are very many, dropping them is spread over turns, so that signals,
 deadlines and replies don't wait for the last one.
 
-Peers of ZMTP 1 and 2, which HTTP and many other protocols are taken for, are let go at their greeting: libzmq knows no
-descriptor of their messages. Should one arrive all the same, it is dropped.
+Peers of ZMTP 1 and 2, for which libzmq takes HTTP and many other protocols, are disconnected at their greeting: libzmq
+knows no descriptor of their messages. If one arrives all the same, it is dropped.
 
 Bounds per peer:
 * RECEIVE_MARK messages received and not yet read; beyond it TCP makes the peer's sends wait.
@@ -39,59 +39,64 @@ log = logging.getLogger("taskqueue")
 
 NOW: Final = int(zmq.NOBLOCK)
 MORE_NOW: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
-"""Flags as plain numbers: to join two of pyzmq's enumeration for each message took a fifth of sending it."""
+"""Flags as plain numbers: joining two of pyzmq's enumeration for each message took a fifth of sending it."""
 
 DRAIN_FRAMES: Final = 1024
 """Frames received in one turn, at most."""
 DRAIN_SECONDS: Final = 0.005
-"""Spent on receiving in one turn, at most."""
+"""Seconds spent on receiving in one turn, at most."""
 
 RECEIVE_MARK: Final = 8
-"""High-water mark, of messages of any length; enough for libzmq's I/O thread to go on while the loop reads."""
+"""High-water mark of received messages of any length; enough for libzmq's I/O thread to go on while the loop reads."""
 RECEIVE_BYTES: Final = 128 << 10
-"""Kernel buffer of a connection. libzmq's I/O thread reads all of it at once, so large messages on a hundred
-connections delay a small one by as long as that takes: 32 ms at the median, with 256 KiB 50. 128 KiB a round trip are
-12 MB/s over 10 ms.
+"""Kernel buffer of a connection.
+
+libzmq's I/O thread reads all of it at once, so large messages on a hundred connections delay a small one by as long as
+that takes: 32 ms at the median, with 256 KiB 50. 128 KiB a round trip are 12 MB/s over 10 ms.
 """
 BACKLOG: Final = 4096
-"""Connections that the kernel keeps until libzmq accepts them; one more waits for a second before it tries again. With
-libzmq's own 100 that happened to some of any few hundred that came at once.
+"""Connections that the kernel keeps until libzmq accepts them; one more waits for a second before it tries again.
+
+With libzmq's own 100 that happened to some of any few hundred that came at once.
 """
 SEND_MARK: Final = 2048
-"""High-water mark. Unread messages are mostly ``select``, whose tasks a fetcher's capacity bounds. They may be small
-and many: timers that come due one by one, to a fetcher that pauses for a moment. A fetcher that misses one is idle
-until it says hello again.
+"""High-water mark of messages to send.
+
+Unread messages are mostly ``select``, whose tasks a fetcher's capacity bounds. They may be small and many: timers that
+come due one by one, to a fetcher that pauses for a moment. A fetcher that misses one is idle until it says hello again.
 """
 ZAP_DOMAIN: Final = b"taskqueue"
-"""libzmq serves no peer of ZMTP 1 or 2 on a socket that has a domain, because they can't prove who they are. No handler
-is asked about the others, as there is none.
+"""Domain of the socket.
+
+On a socket with a domain libzmq serves no peer of ZMTP 1 or 2, because these can't authenticate. Other peers pass,
+because there is no handler to ask.
 """
-NOBODY: Final = Peer(b"")
-"""Whose messages are dropped."""
+NO_PEER: Final = Peer(b"")
+"""Sender of messages to drop."""
 PARTS_AT_ONCE: Final = 1000
 """Parts dropped before the clock is read again."""
 LINGER_MS: Final = 1000
-"""How long a stopping daemon tries to transmit what it has sent."""
+"""Milliseconds for which a stopping daemon tries to transmit sent messages."""
 EVERYWHERE: Final = "tcp://*:"
-"""All addresses of this machine, of IPv6 and of IPv4."""
+"""Beginning of the address of all interfaces, of IPv6 and of IPv4."""
 NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT, errno.ENODEV)
-"""What ``bind`` fails with on a machine without IPv6."""
+"""Errors of ``bind`` on a machine without IPv6."""
 KEEPALIVE_IDLE_SECONDS: Final = 60
 """Silence after which the kernel probes a connection, so that connections of vanished machines are closed."""
 KEEPALIVE_PROBES: Final = 3
 KEEPALIVE_PROBE_SECONDS: Final = 10
-"""Between two probes; after KEEPALIVE_PROBES without an answer the connection is closed, 90 s after the last word."""
+"""Pause between two probes; after KEEPALIVE_PROBES without an answer, 90 s after the last byte, the connection ends."""
 
 _libc: Final = ctypes.CDLL(None)
 
 
 class Frame(NamedTuple):
-    """A received message.
+    """Received message.
 
     Attributes:
-        first: its first part.
+        first: first part.
         parts: number of parts; the protocol requires 1.
-        address: of the peer's machine, such as 10.0.0.7, for people; empty if unknown.
+        address: address of the peer's machine, such as 10.0.0.7; empty if unknown.
     """
 
     peer: Peer
@@ -101,7 +106,7 @@ class Frame(NamedTuple):
 
     @property
     def payload(self) -> bytes:
-        """The bytes of the first part, copied at the first use."""
+        """Bytes of the first part, copied at the first use."""
         return self.first.bytes
 
     @property
@@ -110,21 +115,21 @@ class Frame(NamedTuple):
         return len(self.first)
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)  # tests note what it sends
+@mypyc_attr(allow_interpreted_subclasses=True)  # tests record its messages
 class Router:
-    """Binds its address when it is created.
+    """ROUTER socket, which binds its address when it is created.
 
     Args:
-        bind: address; a host of * is all of this machine's, a port of * a free one.
-        max_message: bytes; the module's docstring says what becomes of longer ones.
+        bind: address; a host of * means all of this machine's, a port of * a free one.
+        max_message: bytes; the module's docstring describes the treatment of longer ones.
         memory: bound of the process's memory in bytes; near it connections are cut.
         connections: number that may be open.
-        silent_seconds: after which a connection is closed on which nothing was heard.
+        silent_seconds: seconds after which a connection is closed on which nothing was heard.
 
     Attributes:
-        at_hand: the peer whose message is being received or decoded; NOBODY: it is not known.
+        at_hand: peer whose message is being received or decoded; NO_PEER if unknown.
         memory_bytes: bound of the process's memory.
-        endpoint: the address that it listens on, with the port that was chosen if ``bind`` left that open.
+        endpoint: address that it listens on, with the chosen port if ``bind`` left that open.
 
     Raises:
         zmq.ZMQError: the address can't be used.
@@ -141,14 +146,14 @@ class Router:
     ) -> None:
         self._meters = meters
         self._failures = SparseLog()
-        self.at_hand = NOBODY
+        self.at_hand = NO_PEER
         self.memory_bytes = memory
         self._connections = Connections(meters)
         self._unfinished: Frame | None = None
         _seed_routing_ids()
         self._context = zmq.Context()
         self.socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
-        # That of the class beneath: what Socket adds, other options, took more than half of sending a message.
+        # The base class's method: the options that Socket adds took more than half of sending a message.
         self._send: Callable[[bytes, int], object] = super(zmq.Socket, self.socket).send
         self._configure(bind, max_message)
         self._guard = ConnectionGuard(
@@ -178,7 +183,7 @@ class Router:
         self.socket.setsockopt(zmq.IPV6, int("[" in bind or bind.startswith(EVERYWHERE)))
 
     def _bind(self, bind: str) -> None:
-        """Listen; everywhere is on IPv4 alone if the machine has no IPv6."""
+        """Listen; on all addresses of IPv4 alone if the machine has no IPv6."""
         try:
             self.socket.bind(bind)
         except zmq.ZMQError as error:
@@ -187,12 +192,12 @@ class Router:
             self.socket.setsockopt(zmq.IPV6, 0)
             self.socket.bind(bind)
         endpoint = self.socket.get_string(zmq.LAST_ENDPOINT)
-        # libzmq falls back by itself, too, and says nothing.
+        # libzmq falls back by itself, too, but silently.
         if bind.startswith(EVERYWHERE) and "[" not in endpoint:
             log.warning("ipv6-missing endpoint=%s; clients reach the daemon by IPv4 only", endpoint)
 
     def drain(self) -> Iterator[Frame]:
-        """Received frames, up to the bounds of a turn; the time that the caller spends between them counts, too."""
+        """Yield received frames, up to the bounds of a turn; the caller's time between them counts, too."""
         self._connections.forget_closed()
         began = ticks()
         for _ in range(DRAIN_FRAMES):
@@ -206,13 +211,13 @@ class Router:
         self._connections.heard_at = began
 
     def give_up(self, error: Exception) -> None:
-        """Count and log that receiving or decoding a message failed, and cut its connection, if that is known.
+        """Count and log that receiving or decoding a message failed, and cut its connection, if it is known.
 
         Raises:
             zmq.ZMQError: the socket itself can't be used any more.
         """
         if self.socket.getsockopt(zmq.RCVMORE):
-            self._unfinished = Frame(NOBODY, zmq.Frame(), 1)  # counted when its last part is dropped
+            self._unfinished = Frame(NO_PEER, zmq.Frame(), 1)  # counted when its last part is dropped
         else:
             self._meters.dropped += 1
         if count := self._failures.count(ticks()):
@@ -221,7 +226,7 @@ class Router:
         self._connections.cut_peer(self.at_hand, "receive-failed")
 
     def send(self, peer: Peer, payload: bytes) -> bool:
-        """Send without blocking; False: the peer has disconnected, or does not read."""
+        """Send without blocking; return False if the peer has disconnected, or does not read."""
         if not self._connections.open_to(peer):
             self._meters.undelivered += 1
             return False
@@ -239,13 +244,13 @@ class Router:
         return True
 
     def await_messages(self, sleep: Callable[[], None]) -> None:
-        """Sleep until a message arrives, or for another reason; what is silent meanwhile has really said nothing."""
+        """Sleep until a message arrives, or for another reason; connections silent meanwhile are truly silent."""
         self._connections.is_awaited = True
         sleep()
         self._connections.is_awaited = False
 
     def peers(self) -> list[Peer]:
-        """The peers that are connected and have ever sent something."""
+        """List the connected peers that have ever sent a message."""
         return [Peer(peer) for peer in self._connections.peers()]
 
     def reaches(self, peer: Peer) -> bool:
@@ -259,8 +264,8 @@ class Router:
         self._context.term()
 
     def _receive(self, until: float) -> Frame | None:
-        """The next message; None if there is none, or if dropping its further parts takes longer than ``until``."""
-        self.at_hand = NOBODY
+        """Receive the next message; None without one, or if dropping its further parts takes longer than ``until``."""
+        self.at_hand = NO_PEER
         if self._unfinished is not None:
             return self._drop_parts(self._unfinished, until)
         try:
@@ -272,12 +277,12 @@ class Router:
         self._meters.frames_in += 1
         self._meters.bytes_in += len(message)
         frame = (
-            Frame(Peer(connection.peer), message, 1, connection.address) if connection else Frame(NOBODY, message, 1)
+            Frame(Peer(connection.peer), message, 1, connection.address) if connection else Frame(NO_PEER, message, 1)
         )
         return self._drop_parts(frame, until) if message.more else frame
 
     def _drop_parts(self, frame: Frame, until: float) -> Frame | None:
-        """The message when its last part has been dropped; None: dropping continues in the next turn."""
+        """Drop further parts of a message; return it after the last one, or None if the next turn must go on."""
         self._unfinished = None
         receive, parts, more = self.socket.recv, frame.parts, True
         while more:
@@ -291,9 +296,9 @@ class Router:
 
 
 def _seed_routing_ids() -> None:
-    """Make it a matter of chance with which routing id the next socket begins.
+    """Make the next socket begin with a random routing id.
 
-    libzmq numbers its connections from a value of libc's rand(), which begins with the same one in each process. It
-    ends the process if the next number is taken, as by a connection that claims it.
+    libzmq numbers its connections from a value of libc's rand(), which is the same in each process. It ends the process
+    if the next number is taken, as by a connection that claims it.
     """
     _libc.srand(int.from_bytes(os.urandom(4)))

@@ -1,4 +1,4 @@
-"""What the kernel knows of a TCP connection, by its descriptor; apart, because it knows nothing of the daemon.
+"""The kernel's facts about a TCP connection, by its descriptor; a module of its own, independent of the daemon.
 
 Linux only; elsewhere nothing is known.
 """
@@ -13,15 +13,16 @@ from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 SO_COOKIE: Final = 57
-"""Socket option with an id that no other connection of this machine ever has (asm-generic/socket.h); descriptors are
-reused.
+"""Socket option with an id that no other connection of this machine ever has (asm-generic/socket.h).
+
+Descriptors are reused, these ids are not.
 """
 
 UNSPECIFIED: Final = bytes(16)
-"""A sockaddr of AF_UNSPEC: connecting a socket to it dissolves its connection (connect(2))."""
+"""Bytes of a sockaddr of AF_UNSPEC: connecting a socket to it dissolves its connection (connect(2))."""
 
 MAPPED: Final = "::ffff:"
-"""Before an address of IPv4 that is written as one of IPv6 (RFC 4291, 2.5.5.2)."""
+"""Prefix of an IPv4 address that is written as one of IPv6 (RFC 4291, 2.5.5.2)."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _progress = struct.Struct("@QQ")
@@ -33,8 +34,8 @@ class Progress(NamedTuple):
     """Bytes since the connection began.
 
     Attributes:
-        acked: sent, and acknowledged by the peer's kernel.
-        received: by this kernel.
+        acked: bytes sent, and acknowledged by the peer's kernel.
+        received: bytes received by this kernel.
     """
 
     acked: int
@@ -42,7 +43,7 @@ class Progress(NamedTuple):
 
 
 def progress(fd: int) -> Progress | None:
-    """Progress of a connection; None: it is no TCP connection, or is closed."""
+    """Return the progress of a connection; None if it is closed, or not of TCP."""
     if not hasattr(socket, "TCP_INFO"):
         return None
     info = _option(fd, socket.IPPROTO_TCP, socket.TCP_INFO, PROGRESS_AT + _progress.size)
@@ -50,12 +51,12 @@ def progress(fd: int) -> Progress | None:
 
 
 def cookie(fd: int) -> bytes:
-    """Identifies this connection among all; empty: there is none."""
+    """Return the id of this connection among all; empty if there is none."""
     return _option(fd, socket.SOL_SOCKET, SO_COOKIE, 8)
 
 
 def address(fd: int) -> str:
-    """Address of the peer's machine; empty if unknown."""
+    """Return the address of the peer's machine; empty if unknown."""
     with suppress(OSError), _borrowed(fd) as connection:
         if connection.family in (socket.AF_INET, socket.AF_INET6):
             return unmapped(str(connection.getpeername()[0]))
@@ -63,12 +64,12 @@ def address(fd: int) -> str:
 
 
 def unmapped(address: str) -> str:
-    """The address of IPv4 by which a socket of both families knows a peer as ``::ffff:10.0.0.1``; others stay."""
+    """Shorten an address such as ``::ffff:10.0.0.1``, as sockets of both families have, to IPv4; others stay."""
     return address.removeprefix(MAPPED) if "." in address else address
 
 
 def cut(fd: int, expected: bytes) -> bool:
-    """Close the connection with this cookie, and drop what the kernel has received on it; False: it is closed already.
+    """Close the connection with this cookie, and drop its received data; return False if it is closed already.
 
     ``shutdown`` would leave received data to be read, half a MiB a connection.
     """
@@ -89,7 +90,7 @@ def _option(fd: int, level: int, name: int, length: int) -> bytes:
 
 @contextmanager
 def _borrowed(fd: int) -> Iterator[socket.socket]:
-    """Wraps a descriptor of libzmq in a Python socket, without closing it at the end."""
+    """Wrap a descriptor of libzmq in a Python socket, without closing it at the end."""
     connection = socket.socket(fileno=fd)
     try:
         yield connection
