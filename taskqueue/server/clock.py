@@ -1,12 +1,12 @@
 """The only module of the daemon that reads the time.
 
-There are two clocks. *Wall* time is unix time, which people and sites mean by a date: exetime and ages use it, and the
-operator may step it. *Boot* time counts the seconds since the machine started, including suspend, and never steps:
+There are two clocks. *Wall* time is unix time, the time of dates: exetime and ages use it, and the operator may step
+it. *Boot* time counts the seconds since the machine started, including suspend, and never steps:
 deadlines and buckets use it.
 
     the wall clock went back by       the daemon's wall time
     up to SMALL_STEP_SECONDS          stands still until the clock has caught up
-    more                              follows, with a warning in the log
+    more                              follows, with a warning in the daemon log
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 log = logging.getLogger("taskqueue")
 
 ticks = time.perf_counter
-"""Seconds since an arbitrary moment, for measuring durations."""
+"""Return seconds since an arbitrary moment, for measuring durations."""
 cpu_ticks = time.thread_time
-"""CPU seconds of this thread, for measuring costs."""
+"""Return CPU seconds of this thread, for measuring costs."""
 
 
 class Clock:
-    """The time as the core needs it. Wall time of one clock steps back by more than 60 s or not at all."""
+    """Clock of the core. Its wall time steps back by more than SMALL_STEP_SECONDS or not at all."""
 
     def __init__(self) -> None:
         self._wall = time.time()
         self.started_at = boot_seconds()
 
     def now(self) -> Now:
-        """The time now, on both clocks."""
+        """Read both clocks."""
         self._wall = self._follow(time.time())
         return Now(wall=Wall(self._wall), boot=Boot(boot_seconds()))
 
     def uptime(self) -> float:
-        """Seconds since this clock was created."""
+        """Return seconds since this clock was created."""
         return boot_seconds() - self.started_at
 
     def _follow(self, wall: float) -> float:
@@ -59,16 +59,16 @@ class Clock:
 
 
 def boot_seconds() -> float:
-    """Seconds since the machine started, on a clock that never steps."""
+    """Return seconds since the machine started, on a clock that never steps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @cache
 def boot_id(file: Path = BOOT_ID_FILE) -> str:
-    """Identifies the current boot of the machine: boot-clock times of another boot mean nothing.
+    """Return the id of the current boot of the machine: boot-clock times of another boot mean nothing.
 
-    Where the file can't be read, as with ``ProcSubset=pid`` of systemd or in gVisor, each process is a boot of its own:
-    after an unclean stop nothing tells whether the machine has been off.
+    If the file can't be read, as with ``ProcSubset=pid`` of systemd or in gVisor, each process counts as its own boot,
+    so after an unclean stop the machine may have been off.
     """
     try:
         return file.read_text().strip()

@@ -1,20 +1,20 @@
-"""The config: a TOML file and environment variables, parsed into checked values; every problem is told by file and key.
+"""The config: a TOML file and environment variables, parsed into checked values; problems name file and key.
 
     [daemon] [store] [webhook]    DaemonSection, StoreSection, WebhookSection
     [limits] [advanced]           Limits, Advanced
     [buckets.NAME]                settings.Pace
     [defaults] [projects.NAME]    layers of project settings, defined and checked by settings
 
-Every setting has a default, so no file is needed. conf/taskqueue.toml lists them all; a link beside
-this file puts it into the wheel.
+Every setting has a default, so no file is needed. conf/taskqueue.toml lists all settings; a link beside this file puts
+it into the wheel.
 
-The file is read at start and again on SIGHUP, when everything except RESTART_ONLY changes at once. A file with a
+The file is read at start and again on SIGHUP, when all settings except RESTART_ONLY change at once. A file with a
 problem changes nothing.
 
 Environment variables, for containers, override the file, and the command line overrides them. One rule: TASKQUEUE_, the
 section and the key, in capitals: TASKQUEUE_ADVANCED_QUEUE_BYTES, TASKQUEUE_WEBHOOK_URL. A setting for which `taskqueue
-scheduler` has an option is named like the option: TASKQUEUE_BIND, TASKQUEUE_STORE. A value is written as in the file; a
-text may omit its quotes. An empty variable is ignored.
+daemon start` has an option is named like the option: TASKQUEUE_BIND, TASKQUEUE_STORE. A value is written as in the
+file; a text may omit its quotes. An empty variable is ignored.
 """
 
 from __future__ import annotations
@@ -65,8 +65,10 @@ SchemaName = Annotated[
     ),
 ]
 MESSAGE_BYTES_LEAST: Final = 512 << 10
-"""The longest view of a project must fit (320 KiB, see ``layer_size``), with its envelope; pages of projects,
-fetchers and tasks end where a message is full.
+"""Smallest ``daemon.max_message``.
+
+The longest view of a project must fit (320 KiB, see ``layer_size``), with its envelope; pages of projects, fetchers and
+tasks end where a message is full.
 """
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -76,7 +78,7 @@ class DaemonSection(Struct, frozen=True):
 
     Attributes:
         bind: ZeroMQ address to listen on.
-        web: HOST:PORT where a web process of the daemon's own listens; empty: it has none.
+        web: HOST:PORT where the daemon's own web process listens; empty for none.
     """
 
     bind: Address = "tcp://127.0.0.1:7400"
@@ -90,17 +92,16 @@ class DaemonSection(Struct, frozen=True):
 
 
 class StoreSection(Struct, frozen=True):
-    """[store].
+    """Section [store].
 
     Attributes:
-        path: folder of the store, created if absent. ``load`` says what a relative one means.
-        url: of a PostgreSQL database that is the store instead of the folder; empty: the folder. It may contain a
-            password.
-        schema: of that database, which has the store's tables.
+        path: folder of the store, created if absent; ``load`` makes a relative one absolute.
+        url: url of a PostgreSQL database to use instead of the folder; empty for the folder. It may contain a password.
+        schema: schema of the store's tables in that database.
         timeout: seconds that the database may take for an answer.
-        durability: commit: synced before a reply; interval: synced within 50 ms; none: when the system likes.
+        durability: commit: synced before a reply; interval: synced within 50 ms; none: left to the operating system.
         cache: bytes of the store's block cache.
-        min_free: bytes of the disk to keep free: below, no new tasks are accepted.
+        min_free: bytes of the disk to keep free; below, no new tasks are accepted.
     """
 
     path: Folder = "data/store"
@@ -125,7 +126,7 @@ class Limits(Struct, frozen=True):
 
 
 class Advanced(Struct, frozen=True):
-    """[advanced]: how much is held in memory, done in a turn and sent at once; attributes as in settings.CoreConfig."""
+    """[advanced]: limits in memory, per turn and per message; attributes as in settings.CoreConfig."""
 
     queue_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 40, extra=SIZE)] = 256 << 20
     head_tasks: Annotated[int, Meta(ge=2, le=10_000_000)] = 16_384
@@ -136,13 +137,13 @@ class Advanced(Struct, frozen=True):
 
 
 class WebhookSection(Struct, frozen=True):
-    """[webhook].
+    """Section [webhook].
 
     Attributes:
-        url: receives events, by POST; empty: none. It may contain ``user:password@``.
+        url: address that receives events by POST; empty for none. It may contain ``user:password@``.
         events: kinds of events to send.
         timeout: seconds that an attempt may take.
-        attempts: per event, including the first one.
+        attempts: attempts per event, including the first one.
 
     Raises:
         ValueError: the url is not one of HTTP.
@@ -194,7 +195,7 @@ UNTOLD: Final = {
     HIDDEN_FIELD,
     *HIDDEN,
 }
-"""Keys of settings whose values no log tells: urls of a database or a webhook have passwords, too."""
+"""Keys of settings whose values are never logged; urls of a database or a webhook contain passwords."""
 
 RESTART_ONLY: Final = (
     ("daemon", "bind"),
@@ -212,26 +213,26 @@ RESTART_ONLY: Final = (
 
 
 def shipped() -> str:
-    """A file with every setting, its default, and an explanation: conf/taskqueue.toml."""
+    """Return the text of conf/taskqueue.toml, with every setting, its default, and an explanation."""
     return files("taskqueue.server").joinpath("taskqueue.toml").read_text("utf-8")
 
 
 def load(path: str | None) -> Config:
-    """Read a config file; None: all defaults.
+    """Read a config file; None for all defaults.
 
-    The path of the store is absolute: a relative one is taken from the folder of the file, or from the working
-    directory if there is no file.
+    The path of the store becomes absolute, relative to the folder of the file, or to the working directory without a
+    file.
 
     Raises:
         ConfigError: it can't be read.
-        SettingError: with all problems of the file, one a line.
+        SettingError: all problems of the file, one a line.
     """
     config = Config() if path is None else build(_read(path), path)
     return with_absolute_store(config, "" if path is None else dirname(path))
 
 
 def with_absolute_store(config: Config, folder: str) -> Config:
-    """The config with the store's path made absolute, relative to ``folder``."""
+    """Make the store's path absolute, relative to ``folder``."""
     store = msgspec.structs.replace(config.store, path=abspath(join(folder, config.store.path)))
     return msgspec.structs.replace(config, store=store)
 
@@ -240,7 +241,7 @@ def build(tables: Mapping[str, Any], path: str) -> Config:
     """Check a parsed file and convert it; ``path`` is for the error message.
 
     Raises:
-        SettingError: with all problems, one a line.
+        SettingError: all problems, one a line.
     """
     found: list[str] = []
     sections = {name: _section(name, table, tables, found.append) for name, table in tables.items()}
@@ -250,7 +251,7 @@ def build(tables: Mapping[str, Any], path: str) -> Config:
 
 
 def core_config(config: Config, version: str) -> CoreConfig:
-    """The part of the config that the core needs."""
+    """Extract the settings that the core needs."""
     daemon, limits, advanced = config.daemon, config.limits, config.advanced
     return CoreConfig(
         defaults=config.defaults,
@@ -267,7 +268,7 @@ def core_config(config: Config, version: str) -> CoreConfig:
         max_projects=limits.max_projects,
         max_leases=limits.max_leases,
         turn_tasks=advanced.turn_tasks,
-        # No message of the daemon's is to be longer than it would take itself.
+        # The daemon's messages are no longer than those that it accepts.
         select_bytes=min(advanced.select_bytes, daemon.max_message),
         max_message=daemon.max_message,
         version=version,
@@ -275,7 +276,7 @@ def core_config(config: Config, version: str) -> CoreConfig:
 
 
 def reloaded(old: Config, new: Config) -> tuple[Config, list[str]]:
-    """The config in force after a reload, and the names of settings whose change waits for a restart."""
+    """Return the config in force after a reload, and the names of settings whose change waits for a restart."""
     waiting = []
     for section, key in RESTART_ONLY:
         before, after = getattr(old, section), getattr(new, section)
@@ -287,10 +288,10 @@ def reloaded(old: Config, new: Config) -> tuple[Config, list[str]]:
 
 
 def changed(old: Config, new: Config) -> list[str]:
-    """The settings that differ in effect, such as ``projects.news.rate=5 (was 20)``.
+    """List the settings that differ in effect, such as ``projects.news.rate=5 (was 20)``.
 
-    What a file says in other words, or says or leaves out where it is the default, does not differ. Of values that may
-    hold passwords only the names are told.
+    Another spelling of a value, or a default written or left out, is not a difference. Settings that may contain
+    passwords are listed without values.
     """
     names = [name for name in Config.__struct_fields__ if name not in ("defaults", "projects")]
     sections = (_changed(name, to_builtins(getattr(old, name)), to_builtins(getattr(new, name))) for name in names)
@@ -305,7 +306,7 @@ def _changed_projects(old: Config, new: Config) -> Iterator[str]:
         settings = (to_builtins(merge(config.defaults, layer)) for config, layer in ((old, before), (new, after)))
         was, is_now = ({key: value for key, value in each.items() if key in said} for each in settings)
         found = list(_changed(reader.path("projects", name), was, is_now))
-        # A section makes its project, even if it says nothing.
+        # A section makes its project, even if it is empty.
         yield from found if found or name in old.projects else [reader.path("projects", name)]
 
 
@@ -324,15 +325,15 @@ def _told(where: str, value: Any) -> dict[str, str]:
 
 
 def meant_key(section: str, key: str, value: object) -> str:
-    """The key of the setting that is meant: whoever names a store may name a database where a folder could stand."""
+    """Return the key of the setting: a url given as ``store.path`` means ``store.url``."""
     is_url = isinstance(value, str) and value.startswith(DATABASE_SCHEMES)
     return "url" if (section, key) == ("store", "path") and is_url else key
 
 
 def override(config: Config, section: str, key: str, value: object) -> Config:
-    """The config with one setting replaced, such as by the command line.
+    """Replace one setting of the config, such as by the command line.
 
-    Whoever names a store means that one: the url of a database may stand for the folder, and a folder replaces a url.
+    A url of a database may stand for the store's folder, and a folder replaces a url.
 
     Raises:
         SettingError: the value is invalid.
@@ -364,7 +365,7 @@ def _refuse(problem: str) -> None:
 
 
 def _section(name: str, table: Any, tables: Mapping[str, Any], note: Note) -> Any:
-    """What a section says, its problems noted: a value of its type; a layer; or several by name."""
+    """Convert a section to a value of its type, a layer, or several by name; problems are noted."""
     if name not in Config.__struct_fields__:
         note(f"{name} is not a section; {there_are(name, Config.__struct_fields__)}")
     elif not isinstance(table, dict):
@@ -379,7 +380,7 @@ def _section(name: str, table: Any, tables: Mapping[str, Any], note: Note) -> An
 
 
 def _without_strays(name: str, table: Mapping[str, Any], note: Note) -> dict[str, Any]:
-    """The table of a section without the keys that only another section has, which are noted."""
+    """Return a section's table without the keys of other sections, which are noted."""
     kept = dict(table)
     for key in table:
         if key not in SECTIONS[name].__struct_fields__ and (sections := _sections_of(key)):
@@ -393,7 +394,7 @@ def _sections_of(key: str) -> list[str]:
 
 
 def _named(section: str, name: str, table: Any, tables: Mapping[str, Any], note: Note) -> Layer | Pace | None:
-    """The layer of one named project, or the pace of one named bucket."""
+    """Convert the layer of a named project, or the pace of a named bucket."""
     where = reader.path(section, name)
     if not _is_name(name):
         note(f"{where}: a {section[:-1]} name is 1 to 64 {NAME_WORDS}")
@@ -412,7 +413,7 @@ def _named(section: str, name: str, table: Any, tables: Mapping[str, Any], note:
 
 
 def _layer(where: str, layer: Layer, tables: Mapping[str, Any], note: Note) -> Layer:
-    """Settings of projects as they are written, because layers are merged before they are converted."""
+    """Check a layer of project settings; it stays unconverted, because layers are merged first."""
     for problem in _layer_problems(where, layer, tables):
         note(problem)
     return layer
@@ -424,7 +425,7 @@ def _layer_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, A
 
 
 def _single_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
-    """Problems of single settings."""
+    """Yield problems of single settings."""
     for key, value in layer.items():
         if key not in Settings.__struct_fields__ and isinstance(value, dict) and where != "defaults":
             hint = did_you_mean(key, Settings.__struct_fields__) or 'a name with a dot needs quotes: [projects."a.b"]'
@@ -439,7 +440,7 @@ def _single_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, 
 
 
 def _finished_url(said: Mapping[str, Any], tables: Mapping[str, Any]) -> Any:
-    """The url of an ``on_finished`` table, which ``[defaults]`` may complete."""
+    """Return the url of an ``on_finished`` table, which ``[defaults]`` may complete."""
     defaults = tables.get("defaults")
     under = defaults.get("on_finished") if isinstance(defaults, dict) else None
     return ((under if isinstance(under, dict) else {}) | dict(said)).get("url")
@@ -454,7 +455,7 @@ def _is_web_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
-    except ValueError:  # brackets without an address, a port that is none
+    except ValueError:  # brackets without an address, an invalid port
         return False
     return parts.scheme in ("http", "https") and host != "" and host.isascii() and url.isprintable() and " " not in url
 
@@ -478,19 +479,19 @@ OPTIONS: Final = {
 """Names of the options of ``taskqueue daemon start``, by section and key."""
 
 SURELY_ALIKE: Final = 0.9
-"""How alike a variable is to the one that is meant, from 0 to 1; ``STORE_PORT`` is to ``STORE_PATH`` by 0.8."""
+"""Similarity, from 0 to 1, that makes a variable a misspelt one; ``STORE_PORT`` and ``STORE_PATH`` have 0.8."""
 
 
 def variable(section: str, key: str) -> str:
-    """The name of a setting's variable."""
+    """Return the name of a setting's variable."""
     return PREFIX + OPTIONS.get((section, key), _long(section, key))
 
 
 def with_environment(config: Config, environ: Mapping[str, str]) -> Config:
-    """The config, overridden by environment variables.
+    """Override the config by environment variables.
 
     Raises:
-        SettingError: with all problems, one a line, each with the name of its variable.
+        SettingError: all problems, one a line, each with the name of its variable.
     """
     problems = [*_misspelt(environ)]
     for section, kind in SECTIONS.items():
@@ -511,7 +512,7 @@ def with_environment(config: Config, environ: Mapping[str, str]) -> Config:
 
 
 def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
-    """Variables that are hardly anything but a misspelt setting: others, such as those of Kubernetes, are not ours."""
+    """Yield problems of almost certainly misspelt variables; others, such as those of Kubernetes, are not ours."""
     known = {
         _long(section, key): (section, key) for section, kind in SECTIONS.items() for key in kind.__struct_fields__
     }
@@ -531,7 +532,7 @@ def _long(section: str, key: str) -> str:
 
 
 def _values(text: str) -> Iterator[Any]:
-    """What a text may mean: itself, or the TOML value that it is."""
+    """Yield the possible values of a text: itself, or the TOML value that it spells."""
     yield text
     try:
         yield from tomllib.loads(f"value = {text}").values()
@@ -540,7 +541,7 @@ def _values(text: str) -> Iterator[Any]:
 
 
 def _problem(section: str, key: str, value: Any) -> str | None:
-    """What is wrong with a value, without the setting's name; None: nothing."""
+    """Describe the problem of a value, without the setting's name; None if it is valid."""
     key = meant_key(section, key, value)
     problem = next(iter(reader.problems(section, {key: value}, SECTIONS[section])), None)
     return problem and problem.removeprefix(reader.path(section, key))

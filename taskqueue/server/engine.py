@@ -2,10 +2,10 @@
 
     begin ──► ledger: look up ──► decide ──► ledger: commit ──► syncer: sync
 
-A turn that has nothing to write lets a database delete some of what was dropped, and one is due for that alone if no
-other is. Each deletes little, so that a request waits for no more than that.
+A turn without changes lets a database delete some dropped rows, and an idle daemon takes turns for that alone. Each
+deletes little, so that requests wait only briefly.
 
-No part of an engine is used after a StoreError: it is closed, and another one begins from the store, as after kill -9.
+After a StoreError the engine is closed, and another one begins from the store, as after kill -9.
 """
 
 from __future__ import annotations
@@ -31,24 +31,27 @@ from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.ledger import Ledger
 
 FREE_PAUSE_SECONDS: Final = 0.01
-"""From one turn that does nothing but delete what was dropped to the next: about as long as the turn and its sync take,
-so that ten million rows are gone in minutes and the database has half of its time for others."""
+"""Pause between two turns that only delete dropped rows.
+
+It is about as long as such a turn and its sync, so that ten million rows are gone in minutes and the database has half
+of its time for others.
+"""
 
 LOGGED_MOST: Final = 100
-"""Damaged rows of one turn that are logged one by one."""
+"""Damaged rows of one turn that are logged one by one, at most."""
 
 log = logging.getLogger("taskqueue")
 
 
 class Engine:
-    """Begins an epoch when it is created.
+    """Engine of one epoch, which begins when the engine is created.
 
     Attributes:
-        epoch: its number.
-        projects: as the store had them when the epoch began.
+        epoch: number of the epoch.
+        projects: projects as the store had them when the epoch began.
         syncer: syncs its writes.
-        database: in which the store is, for people; empty: it is in a folder.
-        intake: takes up what producers have inserted into a table of the store; None: it has none.
+        database: address of the store's database, for messages; empty if the store is in a folder.
+        intake: takes tasks that producers have inserted into a table of the store; None without such a table.
 
     Raises:
         StoreError: the store could not be read, or the epoch not be written.
@@ -90,13 +93,13 @@ class Engine:
         """Decide and commit one turn; its replies may be sent when the syncer has synced its last write.
 
         Args:
-            config: a new one, or None.
+            config: new config, or None.
             undelivered: selects of the previous turn that could not be sent.
-            reloaded: settings changed by a reload of the config; None: there was no reload.
-            figures: of a minute that is over; None: they have been kept before.
+            reloaded: settings changed by a reload of the config; None without a reload.
+            figures: figures of the last minute; None if they are stored already.
 
         Raises:
-            StoreError: no reply of the turn may be sent; the epoch is over.
+            StoreError: no reply of the turn may be sent; the epoch has ended.
             Corrupt: an invariant of the core is broken.
         """
         try:
@@ -104,7 +107,7 @@ class Engine:
         except StoreError:
             raise
         except Exception:
-            # What another scheduler has written meanwhile contradicts what is in memory here: that is no bug.
+            # Changes by another daemon contradict the memory here, which is not a bug.
             self._ledger.write_nothing()
             raise
 
@@ -151,37 +154,37 @@ class Engine:
         return result
 
     def _log_damage(self) -> None:
-        """Log the rows that were found damaged; what is set aside at the end of the turn is counted then."""
+        """Log newly found damaged rows; rows set aside at the end of the turn are counted then."""
         quarantine = self._ledger.quarantine
         self._meters.damaged_rows = quarantine.kept
         for row in quarantine.noted[:LOGGED_MOST]:
             log.error("damaged family=%s key=%s reason=%r", row.family, row.key.hex(), row.reason)
         if len(quarantine.noted) > LOGGED_MOST:
-            log.error("damaged rows=%d; more than are named", len(quarantine.noted) - LOGGED_MOST)
+            log.error("damaged rows=%d; these are not listed", len(quarantine.noted) - LOGGED_MOST)
         quarantine.noted.clear()
 
     def pseudonym(self, session: str) -> str:
-        """The public name of a session, which does not reveal its id."""
+        """Return the public name of a session, which does not reveal its id."""
         return self._core.pseudonym(session)
 
     def levels(self) -> dict[int, list[int]]:
-        """By level of the store, the bytes of each of its tables.
+        """Return the bytes of each of the store's tables, by level.
 
         Raises:
-            StoreError: the store can't say.
+            StoreError: the store can't be read.
         """
         return self._ledger.levels()
 
     def log_bytes(self) -> int:
-        """Bytes of the store's log; 0 if it has none of its own.
+        """Return the bytes of the store's write-ahead log; 0 if it has none of its own.
 
         Raises:
-            StoreError: the store can't say.
+            StoreError: the store can't be read.
         """
         return self._ledger.log_bytes()
 
     def next_event_at(self, now: Now) -> float:
-        """Boot-clock seconds at which a turn is due even without requests; inf: never.
+        """Return the boot-clock seconds at which a turn is due even without requests; inf for never.
 
         Raises:
             StoreError: the store has failed meanwhile.
@@ -190,19 +193,17 @@ class Engine:
         return core if self.intake is None else min(core, self.intake.due_at(), self._frees_at())
 
     def _frees_at(self) -> float:
-        """Boot-clock seconds at which a turn that writes nothing else deletes some of what was dropped; inf: nothing is
-        left of that.
-        """
+        """Return the boot-clock seconds at which a turn deletes some dropped rows; inf if none are left."""
         return self._may_free_at if self._table is not None and self._table.has_retired else inf
 
     def finish(self, figures: DaemonMinute | None) -> None:
-        """Commit what a clean shutdown stores, and wait until everything is synced; no turn may follow.
+        """Commit the last changes of a clean shutdown, and wait until everything is synced; no turn may follow.
 
         Args:
-            figures: of the running minute; None: it had no turn.
+            figures: figures of the running minute; None if it had no turn.
 
         Raises:
-            StoreError: it could not be written or synced.
+            StoreError: they could not be written or synced.
         """
         if self._ledger.commit(self._core.last_words(figures)):
             self.syncer.wrote()
@@ -217,7 +218,7 @@ class Engine:
         self._ledger.stop()
 
     def close(self) -> None:
-        """Release the store, whatever its state; idempotent."""
+        """Release the store in any state; idempotent."""
         if self._closed:
             return
         self._closed = True

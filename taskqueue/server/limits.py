@@ -1,11 +1,11 @@
-"""What the machine has: memory, room on the disk, open files; and whether the settings fit into it.
+"""Limits of the machine: memory, room on the disk, open files; and a check that the settings fit.
 
 Memory of this process, and of its machine or container, is known on Linux only. Large blocks are mapped apart from the
 heap, so that each is returned to the system with its message; the rest is returned when the heap is trimmed. By default
 glibc raises the mmap threshold up to 32 MiB as blocks are freed, and a fragmented heap was half as large again as its
 content.
 
-What settings allow must fit into ``limits.memory``; docs/reference/limits.md explains the sum:
+The memory that settings allow must fit into ``limits.memory``; docs/howto/operations.md explains the sum:
 
     program, store cache and memtables, heads, slots, leases   settings; at most SETTINGS_PART of the bound
     messages and connections                                   the rest; see ``connection_guard``
@@ -16,10 +16,10 @@ If the store's disk is nearly full, the daemon stops accepting tasks before writ
 
 1. It is checked in turns, at most every LOOK_SECONDS, so that an idle daemon doesn't check.
 2. A disk that is nearly full is checked every FULL_LOOK_SECONDS: nothing notifies when space is freed.
-3. A disk that can't be checked is taken to have space; the store notices soon enough if it has not.
+3. A disk that can't be checked counts as having space; a full one fails the next write.
 
-Of the open files the store keeps up to ``tuning.OPEN_FILES`` and must always be able to open one more; a listening
-socket without free descriptors would try to accept, and fail, in a loop.
+The store keeps up to ``tuning.OPEN_FILES`` files open and must always be able to open one more; a listening socket
+without free descriptors would try to accept, and fail, in a loop.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ log = logging.getLogger("taskqueue")
 # ------------------------------------------------------------------------------------------------ memory of the process
 
 MMAP_THRESHOLD_BYTES: Final = 4 << 20
-"""Blocks from this size on are mapped; with 512 KiB a message of that length cost ten times as much to send."""
+"""Size from which on blocks are mapped; with 512 KiB a message of that length cost ten times as much to send."""
 TRIM_THRESHOLD_BYTES: Final = 128 << 20
-"""Free bytes at the end of the heap that trigger a trim; with glibc's 128 KiB that happens with every message."""
+"""Free bytes at the end of the heap that trigger a trim; glibc's 128 KiB would trigger one with every message."""
 M_MMAP_THRESHOLD: Final = -3
 M_TRIM_THRESHOLD: Final = -1
 """Parameters of mallopt(3)."""
@@ -55,10 +55,12 @@ GROUP_LIMITS: Final = {
     "": ("sys/fs/cgroup", "memory.max"),
     "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes"),
 }
-"""Where the groups of a controller lie, and the file that has a group's limit: of version 2 (no controller is named)
-and of version 1 (cgroups(7), cgroup-v2 and memory in the kernel's documentation)."""
+"""Folders of control groups, and the file with a group's limit, by controller.
+
+Version 2 names no controller, version 1 does (cgroups(7), cgroup-v2 and memory in the kernel's documentation).
+"""
 UNLIMITED_BYTES: Final = 1 << 60
-"""Version 1 says 2^63 less a page of a group without a limit."""
+"""Limit that counts as none; version 1 has 2^63 less a page for a group without a limit."""
 
 
 class ProcessMemory:
@@ -75,7 +77,7 @@ class ProcessMemory:
             self._libc.mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
 
     def resident(self) -> int:
-        """Resident bytes; 0: unknown."""
+        """Return resident bytes; 0 if unknown."""
         return int(os.pread(self._statm, 128, 0).split()[1]) * self._page if self._statm >= 0 else 0
 
     def trim(self) -> None:
@@ -84,24 +86,24 @@ class ProcessMemory:
             self._libc.malloc_trim(0)
 
     def close(self) -> None:
-        """Close its file."""
+        """Close the file that it reads."""
         if self._statm >= 0:
             os.close(self._statm)
             self._statm = -1
 
 
 def machine_bytes() -> int:
-    """Memory of the machine."""
+    """Return the bytes of the machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def group_bytes(root: str = "/") -> int | None:
-    """Memory that the control groups of this process may use: the smallest limit on the path from its own group up.
+    """Return the memory that the control groups of this process allow: the smallest limit from its own group upwards.
 
     A service manager sets it (``MemoryMax=``), or a container, for itself or for a group around it.
 
     Args:
-        root: where ``/proc`` and ``/sys`` lie.
+        root: folder that has ``/proc`` and ``/sys``.
 
     Returns:
         Bytes; None if no group has a limit.
@@ -109,12 +111,12 @@ def group_bytes(root: str = "/") -> int | None:
     limits: list[int] = []
     for path in _limit_files(root):
         with suppress(OSError, ValueError), open(path, encoding="ascii") as file:
-            limits.append(int(file.read()))  # "max" of version 2 is no number
+            limits.append(int(file.read()))  # "max" of version 2 is not a number
     return min((limit for limit in limits if limit < UNLIMITED_BYTES), default=None)
 
 
 def _limit_files(root: str) -> Iterator[str]:
-    """Files with the limits of this process's groups and of those around them.
+    """Yield files with the limits of this process's groups and of those around them.
 
     A container may see its group's path as the machine has it, but mounts only its own groups, at the top.
     """
@@ -139,18 +141,20 @@ SLOT_BYTES: Final = 1024
 LEASE_BYTES: Final = 512
 """Memory of a leased task, without its url and its body."""
 HEADS_PART: Final = 1.625
-"""Memory as a multiple of ``advanced.queue_bytes``: 1 for heads; a quarter for large bodies whose turn has come; a
-quarter for bodies of leases; an eighth for updates that wait for the end of a lease.
+"""Memory as a multiple of ``advanced.queue_bytes``.
+
+1 for heads; a quarter for large bodies whose turn has come; a quarter for bodies of leases; an eighth for deferred
+updates.
 """
 SETTINGS_PART: Final = 0.8
-"""Part of ``limits.memory`` that settings may allow; the rest is for messages."""
+"""Part of ``limits.memory`` that settings may allow; messages get the rest."""
 
 
 def check_memory(config: Config) -> None:
-    """Check the budget.
+    """Check that the settings fit into ``limits.memory``.
 
     Raises:
-        SettingError: the settings allow more than fits; the message says what would fit.
+        SettingError: they don't; the message proposes a value that fits.
     """
     limits, advanced = config.limits, config.advanced
     settled = needed_bytes(config)
@@ -165,7 +169,7 @@ def check_memory(config: Config) -> None:
 
 
 def needed_bytes(config: Config) -> int:
-    """Memory that the settings allow the daemon to use, without messages."""
+    """Return the memory that the settings allow the daemon to use, without messages."""
     limits, advanced = config.limits, config.advanced
     heads = int(HEADS_PART * advanced.queue_bytes)
     counted = LEASE_BYTES * limits.max_leases + SLOT_BYTES * advanced.slots_in_memory
@@ -176,15 +180,17 @@ def needed_bytes(config: Config) -> int:
 # ------------------------------------------------------------------------------------------------ disk
 
 LOOK_SECONDS: Final = 0.05
-"""A check takes two microseconds. With one a second, a client that pushes as fast as it can had 180 MB written below
-``min_free`` before the check that noticed.
+"""Pause between two checks of the disk, each of which takes two microseconds.
+
+With one a second, a client that pushes as fast as it can had 180 MB written below ``min_free`` before the check that
+noticed.
 """
 FULL_LOOK_SECONDS: Final = 5.0
 SLACK: Final = 1.1
 
 
 class DiskSpace:
-    """Free space of the disk of a folder; with an empty path of one that can't be checked, such as a database's.
+    """Free space of a folder's disk; with an empty path, space that can't be checked, such as a database's.
 
     Attributes:
         has_room: at least min_free bytes were free at the last check.
@@ -198,7 +204,7 @@ class DiskSpace:
 
     @property
     def due_at(self) -> float:
-        """Boot-clock seconds at which it must be checked even if nothing happens; inf: never."""
+        """Boot-clock seconds at which it must be checked even in an idle daemon; inf for never."""
         return inf if self.has_room else self._looked_at + FULL_LOOK_SECONDS
 
     def use(self, min_free: int) -> None:
@@ -207,12 +213,12 @@ class DiskSpace:
         self._looked_at = -inf
 
     def free_bytes(self) -> int | None:
-        """How much is free now; None: that can't be seen."""
+        """Return the free bytes now; None if unknown."""
         free = _free_bytes(self._path)
         return None if free == inf else int(free)
 
     def look(self, now_boot: float) -> bool:
-        """Check, unless that was done within LOOK_SECONDS; True: ``has_room`` has changed."""
+        """Check, unless the last check was within LOOK_SECONDS; return whether ``has_room`` has changed."""
         if now_boot < self._looked_at + LOOK_SECONDS:
             return False
         self._looked_at = now_boot
@@ -222,9 +228,9 @@ class DiskSpace:
         if self.has_room == had_room:
             return False
         if self.has_room:
-            log.warning("disk-has-room free=%d; tasks are taken and handed out again", free)
+            log.warning("disk-has-room free=%d; tasks are accepted and dispatched again", free)
         else:
-            log.error("disk-nearly-full free=%d min_free=%d; no tasks are taken or handed out", free, self._min_free)
+            log.error("disk-nearly-full free=%d min_free=%d; no tasks are accepted or dispatched", free, self._min_free)
         return True
 
 
@@ -239,11 +245,11 @@ def _free_bytes(path: str) -> float:
 # ------------------------------------------------------------------------------------------------ open files
 
 SPARE_FILES: Final = 256
-"""For logs, sockets, files read at a start, and connections that arrive faster than they are refused."""
+"""Files for logs, sockets, reads at a start, and connections that arrive faster than they are refused."""
 
 
 def raise_limit() -> int:
-    """Raise the soft limit of open files to the hard one; returns it."""
+    """Raise the soft limit of open files to the hard one, and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -252,5 +258,5 @@ def raise_limit() -> int:
 
 
 def max_connections(files: int) -> int:
-    """How many of ``files`` may be connections: what the store and SPARE_FILES leave, but at least a quarter."""
+    """Return how many of ``files`` may be connections: all but the store's and SPARE_FILES, at least a quarter."""
     return max(files - OPEN_FILES - SPARE_FILES, files // 4)

@@ -1,7 +1,7 @@
 """The daemon's log on stderr: one line per event, ``name key=value key=value``.
 
     debug    every request, and every task that changed: new select done failed retry timeout ...
-    info     stop, reload, changes made by people, events of projects, and a summary per minute of activity
+    info     stop, reload, changes by operators, events of projects, and a summary per minute of activity
     warning  the clock stepped back; a slot seems to get new tasks without end
     error    the store failed
 
@@ -11,7 +11,7 @@ is on, the functions for debug lines are not called.
 The summary is made from the records of changed projects. It costs a look at the projects that a turn changed, and never
 wakes an idle daemon:
 
-    first change ──► window opens ──► SUMMARY_SECONDS later: one line ──► closed until the next change
+    first change ──► span begins ──► SUMMARY_SECONDS later: one line ──► none until the next change
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from taskqueue.visible_text import visible
 log = logging.getLogger("taskqueue")
 
 SPARSE_SECONDS: Final = 10.0
-"""Between two log lines about what peers can make happen as often as they like."""
+"""Seconds between two log lines about events that peers can cause at will."""
 
 ENDS: Final = {PROCESSING: "select", SUCCESS: "done", FAILED: "failed", CANCELLED: "cancelled"}
-"""Event by a task's new state; for ready and delayed it depends on the old one."""
+"""Event by a task's new state; for ready and delayed it also depends on the old one."""
 
 
 class SparseLog:
-    """Counts occurrences, and tells when a line about them is due: at the first, then each SPARSE_SECONDS at most."""
+    """Counts occurrences, and makes a line due at the first one, then every SPARSE_SECONDS at most."""
 
     def __init__(self) -> None:
         self._count = 0
         self._due_at = 0.0
 
     def count(self, now: float) -> int:
-        """Count one more; returns how many there were since the last line if one is due now, else 0."""
+        """Count one more; return the number since the last line if a line is due now, else 0."""
         self._count += 1
         if now < self._due_at:
             return 0
@@ -77,11 +77,11 @@ def set_level(level: str) -> None:
 def turn_lines(
     incoming: Sequence[Incoming], writes: WriteSet, names: Mapping[int, str], pseudonym: Callable[[str], str]
 ) -> Iterator[str]:
-    """Debug lines of a turn: its requests, and the tasks that it changed.
+    """Yield debug lines of a turn: its requests, and the tasks that it changed.
 
     Args:
-        names: of the projects, by number.
-        pseudonym: replaces a session id, which must not appear in the log.
+        names: project names by number.
+        pseudonym: replaces a session id, which must not appear in the daemon log.
     """
     for message in incoming:
         yield _request_line(message.request, pseudonym(message.request.session))
@@ -91,24 +91,24 @@ def turn_lines(
 
 
 def event_line(event: Event) -> str:
-    """The line of a project's event."""
+    """Format the line of a project's event."""
     return f"{event.kind} project={event.project} reason={quoted(event.reason)}"
 
 
 def event_level(event: Event) -> int:
-    """The level of that line: a trap is a warning, as nothing ends it but an operator."""
+    """Return the level of an event's line: a warning for a trap, which only an operator can end."""
     return logging.WARNING if event.kind == "growing" else logging.INFO
 
 
 def silent_fetcher_lines(writes: WriteSet) -> Iterator[str]:
-    """One line per fetcher that went silent while it ran tasks; these tasks are suspects from then on."""
+    """Yield a line per fetcher that went silent while it ran tasks; these tasks are suspects from then on."""
     crashed = Counter(each.attempt.fetcher for each in writes.attempts if each.attempt.outcome == "crashed")
     for fetcher, tasks in crashed.items():
         yield f"fetcher-silent fetcher={quoted(fetcher)} running={tasks}"
 
 
 def change_line(entry: ChangeRecord) -> str:
-    """The line of a change made by a person: who, what, and how many tasks it affected."""
+    """Format the line of an operator's change: who changed what, and how many tasks it affected."""
     pairs = {
         "what": entry.what,
         "project": entry.project,
@@ -156,13 +156,13 @@ def _events(old: int, task: Task) -> Iterator[str]:
 
 
 def quoted(value: str) -> str:
-    """A value for a log line; in quotes if it could be taken for more than one."""
+    """Format a value for a log line, in quotes if it could be taken for several."""
     return value if value.isprintable() and not {" ", '"', "="} & set(value) else visible(json.dumps(value))
 
 
 SUMMARY_SECONDS: Final = 60.0
 BUSIEST: Final = 5
-"""Projects to name in a line."""
+"""Projects to name in a line, at most."""
 
 Row = tuple[int, ...]
 """Totals of a project, in the order of the fields of ``EventTotals``."""
@@ -172,8 +172,8 @@ class Summary:
     """Accumulates the activity of all projects.
 
     Attributes:
-        due_at: boot-clock seconds of the next line; inf: nothing has happened since the last.
-        names: of the projects seen so far, by number.
+        due_at: boot-clock seconds of the next line; inf without activity since the last.
+        names: names of the projects seen so far, by number.
     """
 
     def __init__(self, meters: Meters) -> None:
@@ -206,7 +206,7 @@ class Summary:
                 known.pop(number, None)
 
     def line(self) -> str | None:
-        """The activity since the last line; None if there was none. Closes the window."""
+        """Format the activity since the last line; None if there was none. The next change begins a new span."""
         grown = {self.names[number]: self._grown(number) for number in self._after}
         self._before.update(self._after)
         self._after = {}

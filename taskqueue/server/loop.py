@@ -6,22 +6,21 @@
 
 Rules:
 1. It sleeps until a message, a signal, progress of the syncer, or the next timer of the core or the summary. It never
-   polls, but for the inbox of a database, into which it looks each second, to see by the same look whether another
-   scheduler has taken over.
-2. Nothing that a peer sends can raise in here; invalid messages are answered with an error and counted. What receiving
-   raises all the same is counted and logged, and costs its connection (``Inbox``).
+   polls, except the inbox of a database each second, which also shows whether another daemon has taken over.
+2. Nothing that a peer sends can raise in here; invalid messages are answered with an error and counted. If receiving
+   raises all the same, that is counted and logged, and the connection is closed (``Inbox``).
 3. Crash only: after a StoreError waiting replies are dropped and a new epoch is loaded from the store as soon as a
-   probe says that it can be used; between probes requests are answered ``unavailable``. Then each connection that has
-   ever sent something is told by ``hello-wanted``, TOLD_AT_ONCE a turn, so that its client repeats what was dropped.
+   probe finds it usable; between probes requests are answered ``unavailable``. Then each connection that has ever
+   sent a message gets ``hello-wanted``, TOLD_AT_ONCE a turn, so that its client repeats dropped requests.
    Fenced, FormatError, Damaged and Corrupt end the loop, because no retry helps.
-4. At the start, too, it waits for a disk that is full or fails, and for a database that is not there yet; any other
-   StoreError ends it, because the operator can correct a wrong path.
+4. At the start, too, it waits for a disk that is full or fails, and for a database that can't be reached yet; any
+   other StoreError ends it, because the operator can correct a wrong path.
 
 Replies wait in the outbox until the write that they acknowledge is synced, in order; a ``select`` does not wait behind
 them, so that a fetcher has its next task while the disk still syncs its last report. Waiting messages are bounded by
 MAX_WAITING_BYTES: while the outbox is full the loop takes no further requests.
 
-The loop blocks in the poller and nowhere else.
+The loop blocks only in the poller.
 """
 
 from __future__ import annotations
@@ -65,22 +64,22 @@ from taskqueue.server.syncer import Syncer
 from taskqueue.settings.settings import CoreConfig
 
 TOLD_AT_ONCE = 1000
-"""Connections told in one turn that the store was read again: about 10 ms."""
+"""Connections that get ``hello-wanted`` in one turn, at most: about 10 ms."""
 
 SAID_AGAIN_SECONDS: Final = 5.0
-"""Pause between two log lines that say the same of a store that still fails."""
+"""Pause between two equal log lines about a store that still fails."""
 
 log = logging.getLogger("taskqueue")
 
 
 class Loop:
-    """Runs in the main thread.
+    """Main loop, which runs in the main thread.
 
     Args:
         begin: opens the store and begins a new epoch.
-        probe: sees, at little cost, whether the store can be used, before it is loaded again.
-        reload: reads the config again; also returns the names of changed settings. None: it is invalid.
-        notify: sends events to people; must not block.
+        probe: tests, at little cost, whether the store can be used, before it is loaded again.
+        reload: reads the config again, and also returns the names of changed settings; None if the config is invalid.
+        notify: sends events to the webhook; must not block.
         disk: free space of the store's disk.
     """
 
@@ -122,7 +121,7 @@ class Loop:
         self._engine: Engine
 
     def start(self) -> None:
-        """Begin the first epoch, waiting while the disk is full or fails, or the database is not there.
+        """Begin the first epoch, waiting while the disk is full or fails, or the database can't be reached.
 
         Raises:
             StoreError: the store can't be used for another reason, or a stop signal came.
@@ -156,7 +155,7 @@ class Loop:
 
     @property
     def engine(self) -> Engine:
-        """That of the current epoch."""
+        """Engine of the current epoch."""
         return self._engine
 
     # ------------------------------------------------------------------------------------------------ a pass
@@ -179,7 +178,7 @@ class Loop:
             self._tell_read_again()
         incoming, refused = self._receive()
         now = self._clock.now()
-        # Of no interest to a turn that has something to do anyway.
+        # A turn with work to do ignores these.
         due_at = now.boot if incoming else self._engine.next_event_at(now)
         if self._summary.due_at <= now.boot:
             self._summarise()
@@ -196,9 +195,9 @@ class Loop:
         self._charge()
 
     def _charge(self) -> None:
-        """Charge what was heard for the CPU seconds of this thread since the last time.
+        """Charge the requests for the CPU seconds of this thread since the last call.
 
-        Once a turn: to read them is a system call of 1 µs, where the other clocks take 0.05.
+        Called once a turn: reading the seconds is a system call of 1 µs, where the other clocks take 0.05.
         """
         before, self._cpu = self._cpu, cpu_ticks()
         self._inbox.spent(self._cpu - before)
@@ -211,7 +210,7 @@ class Loop:
             self._router.await_messages(partial(self._poller.sleep, seconds))
 
     def _receive(self) -> tuple[list[Incoming], list[Outgoing]]:
-        """Requests, and replies to invalid messages. Nothing while too many replies wait for the disk."""
+        """Return requests, and replies to invalid messages; nothing while too many replies wait for the disk."""
         return ([], []) if self._outbox.full else self._inbox.next_requests(self._config.max_message)
 
     def _turn(self, now: Now, incoming: Sequence[Incoming]) -> None:
@@ -237,7 +236,7 @@ class Loop:
         self._send_replies(result.outgoing)
 
     def _send_replies(self, outgoing: Sequence[Outgoing]) -> None:
-        """Send what waits for no sync, then have the turn synced, then queue what waits for that."""
+        """Send messages that wait for no sync, then order the turn's sync, then queue the others."""
         began = ticks()
         self._release_synced()
         for message in outgoing:
@@ -250,7 +249,7 @@ class Loop:
         self._meters.reply_seconds += ticks() - began
 
     def _put(self, outgoing: Outgoing, ticket: int | None) -> None:
-        """Hand a message to the outbox."""
+        """Pass a message to the outbox."""
         message = outgoing.message
         if type(message) is StatusReply:
             message = self._completed(message)
@@ -261,7 +260,7 @@ class Loop:
             self._undelivered.append(outgoing)
 
     def _completed(self, status: StatusReply) -> StatusReply:
-        """The status with the fields that the core can't know."""
+        """Complete the status with the fields that the core can't know."""
         return replace(
             status,
             version=self._config.version,
@@ -309,7 +308,7 @@ class Loop:
     # ------------------------------------------------------------------------------------------------ store failures
 
     def _load(self) -> Engine:
-        """A new epoch.
+        """Begin a new epoch.
 
         Raises:
             StoreError: the store can't be opened, read or written.
@@ -331,7 +330,7 @@ class Loop:
         self._cpu = cpu_ticks()
 
     def _wait_for_store(self, failure: _StoreFailure, passing: type[StoreError]) -> None:
-        """Probe until the store can be used, and load it; errors other than ``passing`` are raised."""
+        """Probe until the store can be used, and load it; raise errors other than ``passing``."""
         began_at = said_at = ticks()
         while not self._stopping:
             self._refuse_for(self._backoff.next(self._clock.now().boot), failure)
@@ -346,7 +345,7 @@ class Loop:
             raise StoreError(f"stopped while the store could not be used: {failure.message}")
 
     def _try_to_load(self, passing: type[StoreError], failed_at: float) -> _StoreFailure | None:
-        """The failure; None: it succeeded."""
+        """Probe and load the store; return the failure, or None after a success."""
         try:
             self._probe()
             usable_at = ticks()
@@ -363,14 +362,14 @@ class Loop:
         return None
 
     def _tell_read_again(self) -> None:
-        """Tell the next connections that the store was read again, so that what they have asked may be dropped."""
+        """Send ``hello-wanted`` to the next connections, because their unanswered requests may have been dropped."""
         told, self._untold = self._untold[:TOLD_AT_ONCE], self._untold[TOLD_AT_ONCE:]
         message = encode(HelloWanted(epoch=self._engine.epoch))
         for peer in told:
             self._router.send(peer, message)
 
     def _refuse_for(self, seconds: float, failure: _StoreFailure) -> None:
-        """Answer every request with ``unavailable`` for so many seconds."""
+        """Answer every request with ``unavailable`` for a number of seconds."""
         poller = Poller(self._meters, self._router.socket, self._signals)
         until = self._clock.now().boot + seconds
         while not self._stopping and (left := until - self._clock.now().boot) > 0:
@@ -382,11 +381,11 @@ class Loop:
 
 
 class _StoreFailure(NamedTuple):
-    """What is kept of a StoreError: the error itself would keep its frames, and with them the store, alive.
+    """Texts of a StoreError; the error itself would keep its frames, and with them the store, alive.
 
     Attributes:
-        message: for the log.
-        reason: for peers, without paths; empty: nothing that helps them.
+        message: text for the daemon log.
+        reason: text for peers, without paths; empty if there is nothing useful to say.
     """
 
     message: str
@@ -406,11 +405,11 @@ def _unavailable(frame: Frame, why: str) -> ErrorReply:
 # ------------------------------------------------------------------------------------------------ the poller
 
 MAX_SLEEP_SECONDS: Final = 86_400.0
-"""The milliseconds must fit in a C int; one wake-up a day costs nothing."""
+"""Seconds of one sleep, at most: the milliseconds must fit in a C int, and one wake-up a day costs nothing."""
 
 
 class Poller:
-    """Polls the socket, the signals and, if they are there, a syncer and an intake."""
+    """Polls the socket, the signals and, if there are any, a syncer and an intake."""
 
     def __init__(
         self,
@@ -436,9 +435,9 @@ class Poller:
     def sleep(self, seconds: float, ignore_socket: bool = False) -> None:
         """Return when there is something to do, after ``seconds``, or after a day.
 
-        Rounded up to a millisecond, so that the loop never wakes before something is due and spins. An exact sleep
-        would make a single timer less late, but ten timers within a millisecond would be ten turns. A connection that
-        opens or closes meanwhile may end the sleep up to a millisecond early, because ZeroMQ then counts whole ones.
+        Rounds up to a millisecond, so that the loop never wakes before something is due and spins. An exact sleep would
+        make a single timer less late, but ten timers within a millisecond would be ten turns. A connection that opens
+        or closes meanwhile may end the sleep up to a millisecond early, because ZeroMQ then counts whole ones.
 
         Args:
             ignore_socket: incoming messages do not end the sleep.
@@ -471,7 +470,7 @@ class _Unsynced(NamedTuple):
 
 
 class Outbox:
-    """Queues messages in front of the socket; ``send`` transmits one.
+    """Queue of messages in front of the socket; ``send`` transmits one.
 
     Attributes:
         released: number of the last write for which no message waits any more.
@@ -489,9 +488,9 @@ class Outbox:
         return self._bytes >= MAX_WAITING_BYTES
 
     def put(self, peer: Peer, payload: bytes, ticket: int | None) -> bool:
-        """Send a message, or queue it until the write numbered ``ticket`` is synced; None: send at once.
+        """Send a message, or queue it until the write numbered ``ticket`` is synced; None means to send at once.
 
-        Tickets must not decrease. False: it was to be sent at once, and could not be.
+        Tickets must not decrease. Returns False if it should be sent at once, and could not be.
         """
         if ticket is None or ticket <= self.released:
             return self._send(peer, payload)
@@ -525,10 +524,10 @@ class Outbox:
 
 
 def completed_daemon_view(reply: DaemonReply, engine: Engine, meters: Meters, disk: DiskSpace) -> DaemonReply:
-    """The reply with the fields that the core can't know, but for those of the clock and the socket. Costs 0.1 ms.
+    """Complete the reply with the fields that the core can't know, except those of clock and socket. Costs 0.1 ms.
 
     Raises:
-        StoreError: the store can't say how large it is.
+        StoreError: the size of the store can't be read.
     """
     return replace(
         reply,

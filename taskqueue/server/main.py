@@ -1,13 +1,13 @@
-"""Starts the daemon: reads the config, binds the address, opens the store, and runs the loop until a stop signal.
+"""Start the daemon: read the config, bind the address, open the store, and run the loop until a stop signal.
 
     exit 0    stopped by SIGTERM or SIGINT, cleanly
     exit 1    could not start, or stopped while the store could not be used (it waits for a disk that is full)
-    exit 2    could not start, because of a setting that can't be, or a file that has none
-    exit 3    another scheduler has taken over the store
+    exit 2    could not start, because of an invalid setting, or a file without settings
+    exit 3    another daemon has taken over the store
     exit 4    an invariant is broken: a bug, and going on could lose tasks
-    exit 5    the store is damaged or gone: acknowledged tasks are lost, and the operator has to decide
+    exit 5    the store is damaged or gone: acknowledged tasks are lost, and the operator must decide
 
-Each but the first says why on stderr, in one line; for damage, more lines say what and where.
+All but the first print the reason on stderr, in one line; damage is described in further lines.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ log = logging.getLogger("taskqueue")
 
 BIND_HINTS: Final = {
     errno.EADDRINUSE: "; is another daemon running?",
-    errno.ENODEV: "; no address of this machine is called so; one of IPv6 is written in brackets: tcp://[::1]:7400",
+    errno.ENODEV: "; this machine has no such address; an IPv6 address needs brackets: tcp://[::1]:7400",
 }
-"""What to do about an address that can't be listened on."""
+"""Advice on errors of binding an address."""
 
 EXIT_STOPPED: Final = 0
 EXIT_FAILED: Final = 1
@@ -78,15 +78,19 @@ EXIT_CORRUPT: Final = 4
 EXIT_DAMAGED: Final = 5
 
 LINUX_ONLY: Final = ((os, "eventfd"), (select, "epoll"))
-"""What has no replacement elsewhere."""
+"""Functions that the daemon needs, and that only Linux has."""
 
 SWITCH_SECONDS: Final = 0.0001
-"""How long the loop may keep the GIL when the sync thread wants it. Measured with a busy loop and fdatasync:
-106 syncs a second with Python's own 5 ms, 2,600 with this, and the loop itself no slower.
+"""Seconds for which the loop may keep the GIL when the sync thread wants it.
+
+Measured with a busy loop and fdatasync: 106 syncs a second with Python's own 5 ms, 2,600 with this, and the loop itself
+no slower.
 """
 GARBAGE_THRESHOLDS: Final = (50_000, 20, 50)
-"""A turn makes no cycles, so collections find nothing and are made rare. While 300,000 tasks are pushed, Python's own
-thresholds cost 167 of them, of up to 57 ms (compiled 42, of up to 12 ms); these 9, of which one at the start.
+"""Thresholds of the garbage collector. A turn makes no cycles, so collections find nothing and are made rare.
+
+While 300,000 tasks are pushed, Python's own thresholds cost 167 of them, of up to 57 ms (compiled 42, of up to 12 ms);
+these 9, of which one at the start.
 """
 
 
@@ -105,11 +109,11 @@ def run(
     """Run a daemon in this process until a signal ends it; must be called from the main thread.
 
     Args:
-        config_path: a TOML file; None: all defaults. SIGHUP reads it again.
+        config_path: path of a TOML file; None for all defaults. SIGHUP reads it again.
         bind, store_path, durability, web, log_level: override the file and the environment.
         environ: variables that may contain settings; see ``config``.
-        pid_path: of a pid file; see ``pid_file``.
-        accept_damage: start on a damaged store, without what it has lost.
+        pid_path: path of a pid file; see ``pid_file``.
+        accept_damage: start on a damaged store, without the lost changes.
 
     Returns:
         The process's exit code, one of those in the module's docstring.
@@ -127,7 +131,7 @@ def run(
     except ConfigError as error:
         return _failed(EXIT_FAILED, str(error))
     except Fenced as error:
-        return _failed(EXIT_FENCED, f"another scheduler has taken over the store: {error}")
+        return _failed(EXIT_FENCED, f"another daemon has taken over the store: {error}")
     except Damaged as error:
         return _failed(EXIT_DAMAGED, str(error))
     except StoreError as error:
@@ -140,7 +144,7 @@ def run(
 
 
 def _refuse_foreign_system() -> None:
-    """Refuse a system that lacks what the daemon wakes itself by, and watches its connections with."""
+    """Refuse a system that lacks the functions by which the daemon wakes itself and watches connections."""
     if missing := [f"{of.__name__}.{name}" for of, name in LINUX_ONLY if not hasattr(of, name)]:
         raise ConfigError(f"the daemon runs on Linux; {sys.platform} has no {', '.join(missing)}")
 
@@ -149,7 +153,7 @@ class ConfigSource:
     """The sources of the config: a file, overridden by the environment, overridden by the caller.
 
     Attributes:
-        config: in force.
+        config: config in force.
     """
 
     def __init__(self, path: str | None, said: dict[tuple[str, str], str | None], environ: Mapping[str, str]) -> None:
@@ -168,9 +172,9 @@ class ConfigSource:
         return self.config
 
     def read_again(self) -> tuple[CoreConfig, list[str]] | None:
-        """Reload the config while the daemon runs; returns it for the core, with the names of changed settings.
+        """Reload the config while the daemon runs; return it for the core, with the names of changed settings.
 
-        An invalid one is logged and changes nothing: None.
+        An invalid config is logged and changes nothing; None is returned.
         """
         before = self.config
         try:
@@ -187,7 +191,7 @@ class ConfigSource:
         return self.core(), changed(before, self.config)
 
     def core(self) -> CoreConfig:
-        """The part of the config that the core needs."""
+        """Extract the settings that the core needs."""
         return core_config(self.config, software_version())
 
     def _read(self) -> Config:
@@ -199,7 +203,7 @@ class ConfigSource:
 
 
 def software_version() -> str:
-    """Version of the installed package; empty when it runs from sources that are not installed."""
+    """Return the version of the installed package; empty if it runs from sources that are not installed."""
     try:
         return version("taskqueue-scheduler")
     except PackageNotFoundError:
@@ -209,7 +213,7 @@ def software_version() -> str:
 def _serve(source: ConfigSource, accept_damage: bool) -> None:
     config = source.read()
     set_up(config.daemon.log_level)
-    # For good: RocksDB makes files from threads of its own, with bodies, proxy passwords and session ids in them.
+    # This umask stays: RocksDB makes files from its own threads, with bodies, proxy passwords and session ids in them.
     umask = os.umask(0o077)
     sys.setswitchinterval(SWITCH_SECONDS)
     meters, clock = Meters(), Clock()
@@ -230,7 +234,7 @@ def _serve(source: ConfigSource, accept_damage: bool) -> None:
             disk.use(source.config.store.min_free)
         return read
 
-    # The webhook is closed last: what it still has to say must not keep the store and the address.
+    # The webhook is closed last, so that its remaining events keep neither the store nor the address busy.
     with (
         closing(Webhook(config.webhook, software_version())) as webhook,
         Signals() as signals,
@@ -248,7 +252,7 @@ def _serve(source: ConfigSource, accept_damage: bool) -> None:
 
 
 def _print_line(line: str) -> None:
-    """Print a line on stdout. If that is a file on a full disk the line is lost, but that must not end the daemon."""
+    """Print a line on stdout; if stdout is a file on a full disk, the line is lost, but the daemon goes on."""
     try:
         write_line(sys.stdout, line)
     except OSError as error:
@@ -266,21 +270,21 @@ def _router(config: Config, meters: Meters) -> Router:
 
 
 def _let_connect(endpoint: str, umask: int) -> None:
-    """Let those connect to an ``ipc://`` socket whom the umask of the daemon's parent allows."""
+    """Let other users connect to an ``ipc://`` socket as far as the umask of the daemon's parent allows."""
     path = endpoint.removeprefix("ipc://")
-    if path != endpoint and not path.startswith("@"):  # of those in the abstract namespace there is no file
+    if path != endpoint and not path.startswith("@"):  # an address in the abstract namespace has no file
         os.chmod(path, 0o777 & ~umask)
 
 
 def _warn_of_readers(config: Config) -> None:
-    """Warn if other users may read the store, as they may of one that was made before folders were private."""
+    """Warn if other users may read the store, as stores made before folders were private allow."""
     path = config.store.path
     if not config.store.url and (mode := stat.S_IMODE(os.stat(path).st_mode)) & 0o077:
         log.warning("store-readable mode=%04o; other users may read it; run: chmod -R go= %s", mode, quote(path))
 
 
 def memory_limit(config: Config) -> int:
-    """Bytes that the process may use: the setting, or what the machine and its control groups allow if that is less."""
+    """Return the bytes that the process may use: the setting, or the limit of machine or control groups if less."""
     return min(config.limits.memory, machine_bytes(), group_bytes() or config.limits.memory)
 
 
@@ -289,7 +293,7 @@ def _log_memory(config: Config, limit: int) -> None:
     known = f"limit_bytes={limit} machine_bytes={machine_bytes()} group_bytes={group_bytes() or 'none'}"
     log.info("memory %s", known)
     if not resident_bytes():
-        log.warning("memory-unknown file=/proc/self/statm; what the process uses is not held to that limit")
+        log.warning("memory-unknown file=/proc/self/statm; the limit can't be enforced")
     if limits.needed_bytes(config) > limit:
         log.warning("memory-small %s; lower advanced.queue_bytes or store.cache", known)
 
@@ -310,7 +314,7 @@ def _open_engine(config: Config, core: CoreConfig, clock: Clock, meters: Meters,
 def _freeze_garbage() -> None:
     """Collect garbage left by loading, and exempt everything loaded from later collections."""
     gc.set_threshold(*GARBAGE_THRESHOLDS)
-    gc.unfreeze()  # what an earlier epoch had loaded
+    gc.unfreeze()  # objects loaded by an earlier epoch
     gc.collect()
     gc.freeze()
 
@@ -324,7 +328,7 @@ def _start_line(config: Config, where: str, router: Router, engine: Engine) -> s
 
 
 def _task_counts(projects: Iterable[ProjectRecord]) -> Counter[str]:
-    """Tasks by state, as the store had them at the start."""
+    """Count tasks by state, as the store had them at the start."""
     known = Counter(msgspec.structs.asdict(TaskCounts()))
     for project in projects:
         known.update(msgspec.structs.asdict(project.counts))
@@ -335,6 +339,6 @@ def _failed(code: int, why: str) -> int:
     for handler in log.handlers:
         handler.flush()
     for line in why.split("\n"):
-        with suppress(OSError):  # There is nothing else to say it on.
+        with suppress(OSError):  # There is no other place to report it.
             write_line(sys.stderr, f"taskqueue: {line}")
     return code

@@ -1,4 +1,4 @@
-"""Counters of the daemon around the core, since its start, and what they have counted in each minute.
+"""Counters of the daemon around the core, since its start and by the minute.
 
 ``StatusReply.shell`` shows the counters, ``DaemonReply`` all; the minutes are for the history of the daemon.
 """
@@ -25,23 +25,23 @@ class Meters(Struct):
         wakeups: returns from sleep; an idle daemon has none.
         frames_in, frames_out, bytes_in, bytes_out: messages received and sent.
         malformed: messages that contain no valid request, answered with an error.
-        unavailable: messages refused because the store has failed, or too many of their sender are queued.
+        unavailable: messages refused because the store has failed, or because the queue has too many of the peer's.
         undelivered: messages whose peer had disconnected or did not read.
         dropped: messages that were neither heard nor answered: they came from a peer of another version of ZMTP, or
             receiving them failed.
-        closed_memory: connections closed by the daemon because they held the most of too much memory.
-        closed_unread: because too much that was sent on them had not been read.
-        closed_receive_failed: because receiving a message on them failed.
-        closed_crowded: because there were too many.
-        closed_silent: because nothing was heard on them, for long or among too many of one address.
+        closed_memory: connections closed because they held the most memory when there was too little.
+        closed_unread: connections closed because their peers left too much unread.
+        closed_receive_failed: connections closed because receiving a message on them failed.
+        closed_crowded: connections closed because there were too many.
+        closed_silent: connections closed because their peers sent nothing for too long, or too many of one address.
         writes, syncs: batches written; syncs of the log completed.
         reloads: times the core was loaded again after the store had failed.
         lost_turns: acknowledged turns that a database has lost, as in a failover.
-        damaged_rows: of a database, that are set aside because they can't be used.
-        hear_seconds, find_seconds, step_seconds, keep_seconds, reply_seconds: spent in the phases of turns:
+        damaged_rows: unusable rows of a database that are set aside.
+        hear_seconds, find_seconds, step_seconds, keep_seconds, reply_seconds: seconds in the phases of turns:
             receiving and decoding, looking up, deciding, writing, encoding and sending.
-        turn, commit, sync: seconds of looking up, deciding and writing; of the writing alone; of syncs.
-        tasks: of which a turn that wrote has changed something.
+        turn, commit, sync: seconds of a turn (looking up, deciding and writing), of its writing alone, of a sync.
+        tasks: tasks changed by a turn that wrote.
     """
 
     turns: int = 0
@@ -75,7 +75,7 @@ class Meters(Struct):
     tasks: Histogram = field(default_factory=lambda: Histogram(TASKS))
 
     def histograms(self) -> dict[str, Histogram]:
-        """The histograms, by their names in the protocol."""
+        """Return the histograms by their names in the protocol."""
         return {
             "turn_seconds": self.turn,
             "commit_seconds": self.commit,
@@ -88,7 +88,7 @@ _HISTOGRAMS: Final = ("turn", "commit", "sync", "tasks")
 
 
 def as_map(meters: Meters) -> dict[str, float]:
-    """The counters by name."""
+    """Return the counters by name."""
     counters = asdict(meters)
     for name in _HISTOGRAMS:
         del counters[name]
@@ -98,11 +98,11 @@ def as_map(meters: Meters) -> dict[str, float]:
 MICROSECONDS: Final = 1e6
 
 OVER_SECONDS: Final = 11.0
-"""What took longer than the last bound of the histograms, which is 10 s, may have taken any time."""
+"""Seconds that stand for a duration above the histograms' last bound, which is 10 s."""
 
 
 class _Counts(NamedTuple):
-    """What the meters said at a moment."""
+    """Values of the meters at a moment."""
 
     turns: int
     commits: int
@@ -113,9 +113,9 @@ class _Counts(NamedTuple):
 
 
 class MinuteMeter:
-    """Compares the meters with what they were at the beginning of the minute. A minute without a turn is passed over.
+    """Compares the meters with their values at the beginning of the minute; minutes without a turn are skipped.
 
-    To look whether a minute is over takes 0.1 µs; at the end of one its figures take 0.1 ms.
+    Checking whether a minute has ended takes 0.1 µs; the figures of an ended one take 0.1 ms.
     """
 
     def __init__(self, meters: Meters) -> None:
@@ -124,7 +124,7 @@ class MinuteMeter:
         self._before = _counts(meters)
 
     def ended(self, wall: float) -> DaemonMinute | None:
-        """The figures of the minute before, if it has ended since this was last asked and had a turn."""
+        """Return the figures of the last minute, if it has ended since the last call and had a turn; else None."""
         minute = int(wall // 60)
         if minute == self._minute:
             return None
@@ -133,7 +133,7 @@ class MinuteMeter:
         return figures
 
     def figures(self) -> DaemonMinute | None:
-        """The figures of the running minute; None: it had no turn."""
+        """Return the figures of the running minute; None if it had no turn."""
         now, before = _counts(self._meters), self._before
         if now.turns == before.turns:
             return None
@@ -155,7 +155,7 @@ def _counts(meters: Meters) -> _Counts:
 
 
 def _spread(name: str, now: Sequence[int], before: Sequence[int]) -> dict[str, int]:
-    """Microseconds within which half, 99 of 100 and all were done."""
+    """Compute the microseconds within which half, 99 of 100 and all ended."""
     came = Histogram(SECONDS)
     came.counts = [later - earlier for later, earlier in zip(now, before, strict=True)]
     parts = {"p50": 0.5, "p99": 0.99, "most": 1.0}

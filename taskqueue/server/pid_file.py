@@ -1,12 +1,12 @@
 """A pid file: identifies the daemon's process, so that a signal never reaches another one.
 
     daemon         locks the file as long as it runs, and writes its pid into it
-    reload, stop   ask the kernel who holds the lock; without a lock, or if the pid differs, nobody is signalled
+    reload, stop   ask the kernel for the lock's holder; without a lock, or if the pid differs, no process is signalled
 
 The pid alone would be wrong as soon as the daemon is killed and its pid reused. The lock is a POSIX record
-lock (fcntl(2), F_SETLK): it ends with the process, and the kernel says who holds it (F_GETLK). A signal goes through a
-pidfd, which stays with the process that was looked up. Where there are none, as in gVisor, it goes to the pid right
-after the look, and the lock is what tells that the process has ended.
+lock (fcntl(2), F_SETLK): it ends with the process, and the kernel names its holder (F_GETLK). A signal goes through a
+pidfd, which stays with the process that was looked up. Without pidfds, as in gVisor, it goes to the pid right
+after the check, and the lock shows when the process has ended.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from taskqueue.server.clock import ticks
 log = logging.getLogger("taskqueue")
 
 LONGEST_BYTES: Final = 32
-"""A pid file is a number and a newline."""
+"""Size of the longest pid file: a number and a newline."""
 
 LONGEST_POLL: Final = 2**31 - 1
-"""Milliseconds, which must fit in a C int."""
+"""Milliseconds of a poll, at most: they must fit in a C int."""
 
 LOOK_SECONDS: Final = 0.05
-"""Between two looks whether a process without a pidfd has ended."""
+"""Pause between two checks whether a process without a pidfd has ended."""
 
 FLOCK: Final = struct.Struct("hhqqi4x")
-"""struct flock: type, whence, start, length, pid."""
+"""Layout of struct flock: type, whence, start, length, pid."""
 
 
 @contextmanager
 def pid_file(path: str | None) -> Iterator[None]:
-    """Hold a pid file of this process; removed at the end. None: no pid file.
+    """Hold a pid file of this process, and remove it at the end; None for no pid file.
 
     Raises:
         ConfigError: another daemon holds it, it can't be created, or it is not a pid file.
@@ -63,10 +63,10 @@ def pid_file(path: str | None) -> Iterator[None]:
 
 
 class RunningDaemon:
-    """The daemon that holds a pid file. Close it.
+    """Daemon that holds a pid file. Close it.
 
     Attributes:
-        pid: of its process.
+        pid: pid of its process.
     """
 
     def __init__(self, path: str) -> None:
@@ -81,7 +81,7 @@ class RunningDaemon:
             self._process = _pidfd(self.pid)
         except ProcessLookupError:
             raise ConfigError(f"{path}: the daemon with pid {self.pid} has just ended") from None
-        # Between the two it may have ended, and its pid have become that of another process.
+        # Meanwhile the daemon may have ended, and its pid been reused.
         if _holder_pid(path) != self.pid:
             self.close()
             raise ConfigError(f"{path}: the daemon with pid {self.pid} has just ended")
@@ -99,7 +99,7 @@ class RunningDaemon:
                 signal.pidfd_send_signal(self._process, number)
 
     def ends_within(self, seconds: float) -> bool:
-        """Wait until the process has ended, at most ``seconds``; returns whether it has."""
+        """Wait until the process has ended, at most ``seconds``; return whether it has."""
         if self._process is None:
             return self._unlocked_within(seconds)
         poll = select.poll()
@@ -127,7 +127,7 @@ class RunningDaemon:
 
 
 def _pidfd(pid: int) -> int | None:
-    """A pidfd; None if there are none: the system, its kernel or a filter of system calls does not know them.
+    """Open a pidfd; None if the system, its kernel or a filter of system calls does not support them.
 
     Raises:
         ProcessLookupError: there is no process.
@@ -143,19 +143,19 @@ def _pidfd(pid: int) -> int | None:
 
 
 def _open_locked(path: str) -> int:
-    """The file's descriptor, open and locked."""
+    """Open and lock the file, and return its descriptor."""
     while True:
         file = _open(path, os.O_RDWR | os.O_CREAT)
         try:
             _read(path, file)
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The daemon that had it may have removed it while it was opened here.
+            # The daemon that held it may have removed it meanwhile.
             if _is_at(path, file):
                 return file
         except (BlockingIOError, PermissionError):
             other = _locked_by(file)
             os.close(file)
-            raise ConfigError(f"{path}: the process with pid {other} has this pid file; name another one") from None
+            raise ConfigError(f"{path}: the process with pid {other} uses this pid file; name another one") from None
         except BaseException:
             os.close(file)
             raise
@@ -163,12 +163,12 @@ def _open_locked(path: str) -> int:
 
 
 def _write_pid(path: str, file: int) -> None:
-    """Write the pid; if the disk is full only the lock identifies the process, which then can't be signalled."""
+    """Write the pid; on a full disk only the lock identifies the process, which then can't be signalled."""
     try:
         os.ftruncate(file, 0)
         os.write(file, f"{os.getpid()}\n".encode())
     except OSError as error:
-        log.error("pid-not-written file=%s error=%s; it is of no use to reload and stop", path, error.strerror)
+        log.error("pid-not-written file=%s error=%s; reload and stop can't use it", path, error.strerror)
 
 
 def _holder_pid(path: str) -> int:
@@ -180,9 +180,7 @@ def _holder_pid(path: str) -> int:
             f"{path}: no daemon is running with this pid file; if pid {said or 'unknown'} was one, it has ended"
         )
     if said != pid:
-        raise ConfigError(
-            f"{path}: it says {said or 'nothing'}, but the process with pid {pid} has it: nobody is signalled"
-        )
+        raise ConfigError(f"{path}: it names {said or 'no pid'}, but process {pid} uses it; no process is signalled")
     return pid
 
 
@@ -190,22 +188,22 @@ def _open(path: str, flags: int) -> int:
     try:
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
     except FileNotFoundError:
-        what = "its folder is not there" if flags & os.O_CREAT else "it is not there; name the --pid-file of a daemon"
+        what = "its folder does not exist" if flags & os.O_CREAT else "it does not exist; name a daemon's --pid-file"
         raise ConfigError(f"{path}: {what}") from None
     except OSError as error:
-        raise ConfigError(f"{path}: no pid file: {error.strerror}") from None
+        raise ConfigError(f"{path}: can't be used as a pid file: {error.strerror}") from None
 
 
 def _read(path: str, file: int) -> int | None:
-    """The pid in a file; None: it is empty."""
+    """Read the pid in a file; None if it is empty."""
     text = os.pread(file, LONGEST_BYTES, 0).strip()
     if text and not text.isdigit():
-        raise ConfigError(f"{path}: this is no pid file, and stays as it is")
+        raise ConfigError(f"{path}: this is not a pid file; it was not changed")
     return int(text) if text else None
 
 
 def _locked_by(file: int) -> int | None:
-    """The pid that holds the lock; None: nobody, 0: a process that is not visible here, such as a container's."""
+    """Return the pid of the lock's holder; None without one, 0 for an invisible process, such as a container's."""
     asked = FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     kind, _, _, _, pid = FLOCK.unpack(fcntl.fcntl(file, fcntl.F_GETLK, asked))
     return None if kind == fcntl.F_UNLCK else int(pid)

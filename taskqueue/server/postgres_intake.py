@@ -1,15 +1,15 @@
-"""Takes up tasks that producers have inserted into the inbox of a store in a database.
+"""Take tasks that producers have inserted into the inbox of a store in a database.
 
     rows ──► new-task requests of a session of its own ──► the core, with all other requests
                                                       ◄── its replies
-         ◄── the turn's transaction deletes the rows, and keeps what was refused with the reason
+         ◄── the turn's transaction deletes the rows, and keeps refused ones with the reason
 
 Rules:
-1. A row is taken up by the transaction that stores what became of its task, or not at all: so exactly once. A reply may
-   come turns later, when it is known whether a task closes a cycle; until then its rows are not read again.
-2. It looks once a second, sooner if a producer notifies or if the last look was at a part of the table only, and again
-   at once after a look that found something.
-3. What can't be a task is refused with the reason that a client would be told. Nothing of a row can raise in here.
+1. A row is taken exactly once: by the transaction that stores its task's outcome. A reply may come turns later, once it
+   is known whether a task closes a cycle; until then its rows are not read again.
+2. It looks once a second, sooner if a producer notifies or if the last look left out a part of the table, and again at
+   once after a look that found rows.
+3. An invalid row is refused with the reason that a client would get. No row can raise in here.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from taskqueue.store.postgres.inbox import InboxRow
 
 PEER: Final = Peer(b"\0inbox")
-"""Where its replies go: no connection has such an identity."""
+"""Receiver of its replies; no connection has this identity."""
 
 LOOK_SECONDS: Final = 1.0
 
 AGAIN_SECONDS: Final = 0.1
-"""After a look that has found nothing, but has left out a part of the table."""
+"""Pause after a look that found no rows, but left out a part of the table."""
 
 _ANY: Final = "inbox"
-"""Where a message wants a name that none of its tasks needs."""
+"""Project of a message, which none of its tasks uses."""
 
 
 class Table(Protocol):
-    """A store that has an inbox.
+    """Store that has an inbox.
 
     Attributes:
         where: server, database and schema, for messages.
@@ -57,48 +57,57 @@ class Table(Protocol):
 
     @property
     def inbox_has_more(self) -> bool:
-        """Whether the last look has left out a part of the inbox, which the next ones look at."""
+        """Whether the last look left out a part of the inbox, which the next ones read."""
 
     @property
     def has_retired(self) -> bool:
-        """Whether rows of dropped ranges are there still, of which each write deletes some."""
+        """Whether rows of dropped ranges remain; each write deletes some of them."""
 
     def inbox_rows(self, without: Collection[bytes], largest: int) -> Sequence[InboxRow]:
-        """Some rows, but for those with these ids; the texts of rows above so many bytes are not read."""
+        """Read some rows.
+
+        Args:
+            without: ids of rows to leave out.
+            largest: bytes of texts beyond which the texts of a row are not read.
+        """
 
     def fileno(self) -> int:
-        """Readable when a producer may have notified."""
+        """Return the descriptor that is readable when a producer may have notified."""
 
     def hear(self) -> None:
-        """Read what was notified."""
+        """Read notifications."""
 
     def has_heard(self) -> bool:
-        """Whether a notification has been read since this was asked last, by ``hear`` or with a turn's answers."""
+        """Whether a notification has been read since the last call, by ``hear`` or with a turn's answers."""
 
 
 class TableIntake:
-    """The intake of one epoch."""
+    """Intake of one epoch."""
 
     def __init__(self, table: Table, largest: int) -> None:
-        """``largest``: bytes of the longest message that a client could have pushed a task by."""
+        """Make an intake.
+
+        Args:
+            largest: bytes of the longest message in which a client could push a task.
+        """
         self._table = table
         self._largest = largest
-        self._session = secrets.token_hex(16)  # nobody else may speak in its name
+        self._session = secrets.token_hex(16)  # secret, so that no peer can use this session
         self._n = 0
         self._asked: dict[int, list[bytes]] = {}
         self._refused: list[tuple[bytes, str]] = []
         self._due_at = -inf
 
     def fileno(self) -> int:
-        """Readable when a producer may have notified, until ``clear_wakeup``."""
+        """Return the descriptor that is readable when a producer may have notified, until ``clear_wakeup``."""
         return self._table.fileno()
 
     def clear_wakeup(self) -> None:
-        """Hear what was notified."""
+        """Read notifications."""
         self._table.hear()
 
     def due_at(self) -> float:
-        """Boot-clock seconds at which it looks.
+        """Return the boot-clock seconds of the next look.
 
         Raises:
             StoreError: the connection has failed.
@@ -108,7 +117,7 @@ class TableIntake:
         return self._due_at
 
     def requests(self, now_boot: float) -> list[Incoming]:
-        """What the rows ask for, if it is time to look.
+        """Read rows if it is time to, and make requests of them.
 
         Raises:
             StoreError: the rows can't be read.
@@ -124,9 +133,7 @@ class TableIntake:
         return [self._request(batch) for batch in _batches(self._tasks_of(rows))]
 
     def settle(self, outgoing: list[Outgoing]) -> tuple[list[Outgoing], Taken | None]:
-        """Take the replies to its requests out of a turn's; returns the others, and what the turn's write takes out of
-        the table.
-        """
+        """Take the replies to its requests out of a turn's; return the others, and the rows to take from the table."""
         ids: list[bytes] = [row_id for row_id, _ in self._refused]
         refused, self._refused = self._refused, []
         others: list[Outgoing] = []
@@ -140,7 +147,7 @@ class TableIntake:
         return others, Taken(ids, refused) if ids else None
 
     def _tasks_of(self, rows: Sequence[InboxRow]) -> Iterator[tuple[bytes, NewTask]]:
-        """Ids and tasks of the rows; those that can't be tasks are refused."""
+        """Yield ids and tasks of the rows; invalid rows are refused."""
         for row in rows:
             try:
                 yield row.id, _task_of(row, self._largest)
@@ -151,12 +158,12 @@ class TableIntake:
         self._n += 1
         self._asked[self._n] = [row_id for row_id, _ in batch]
         tasks: list[NewTask | None] = [task for _, task in batch]
-        # Each of them names its project.
+        # Each task names its project.
         return Incoming(PEER, NewTasks(session=self._session, n=self._n, project=_ANY, tasks=tasks))
 
 
 def _batches(tasks: Iterator[tuple[bytes, NewTask]]) -> Iterator[list[tuple[bytes, NewTask]]]:
-    """What one request each may ask for: so many edges at most."""
+    """Split tasks into batches for one request each, of at most MAX_EDGES edges."""
     batch: list[tuple[bytes, NewTask]] = []
     edges = 0
     for row_id, task in tasks:
@@ -176,13 +183,13 @@ def _refusals(reply: NewTasksReply | ErrorReply, rows: list[bytes]) -> list[tupl
 
 
 def _task_of(row: InboxRow, largest: int) -> NewTask:
-    """The task that a row describes.
+    """Make the task that a row describes.
 
     Raises:
-        Rejected: it describes none.
+        Rejected: the row is invalid.
     """
     if row.size > largest:
-        raise Rejected("too-large", f"{row.size} bytes of texts, at most {largest} are taken (daemon.max_message)")
+        raise Rejected("too-large", f"{row.size} bytes of texts; at most {largest} are accepted (daemon.max_message)")
     url = _text("url", row.url) or ""
     item: dict[str, Any] = {
         "project": _text("project", row.project),
@@ -203,15 +210,15 @@ def _task_of(row: InboxRow, largest: int) -> NewTask:
     request, flaws = decode_request(frame, largest + len(frame))
     task = request.tasks[0] if isinstance(request, NewTasks) else None
     if task is None:
-        raise Rejected("malformed", next(iter(flaws.values()), "no task").removeprefix("tasks[0]."))
+        raise Rejected("malformed", next(iter(flaws.values()), "not a task").removeprefix("tasks[0]."))
     return task
 
 
 def _text(name: str, octets: bytes | None) -> str | None:
-    """A text; a database whose encoding is SQL_ASCII takes any bytes for one.
+    """Decode a text; a database whose encoding is SQL_ASCII takes any bytes for one.
 
     Raises:
-        Rejected: it is none.
+        Rejected: it is not UTF-8.
     """
     try:
         return None if octets is None else octets.decode()

@@ -20,7 +20,7 @@ RELOAD: Final = signal.SIGHUP
 
 
 class Signals:
-    """A context manager, to be entered in the main thread."""
+    """Recorder of signals: a context manager, to be entered in the main thread."""
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()
@@ -41,7 +41,7 @@ class Signals:
         self._writer.close()
 
     def fileno(self) -> int:
-        """Readable after a signal, until ``clear_wakeup``."""
+        """Return the descriptor that is readable after a signal, until ``clear_wakeup``."""
         return self._reader.fileno()
 
     def clear_wakeup(self) -> None:
@@ -50,7 +50,7 @@ class Signals:
             self._reader.recv(4096)
 
     def take(self) -> list[int]:
-        """The signals received since the last call, in order."""
+        """Return the signals received since the last call, in order."""
         taken, self._came = self._came, []
         return taken
 

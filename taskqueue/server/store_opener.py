@@ -1,10 +1,10 @@
-"""Opens the daemon's store: at the start, and again after each failure.
+"""Open the daemon's store: at the start, and again after each failure.
 
-Damage found at the start is reported, and the operator decides. After a failure of this process a torn write in the log
-is no damage, as long as no synced change is lost. A database says how far this process had written to it: it may have
-gone back since.
+Damage found at the start is reported, and the operator decides. After a failure of this process a torn write in the
+write-ahead log is not damage, as long as no synced change is lost. A database is compared with this process's progress,
+because it may have lost changes since.
 
-``Backoff`` says how long the loop waits between attempts to use a failed store again.
+``Backoff`` gives the pauses between attempts to use a failed store again.
 """
 
 from __future__ import annotations
@@ -34,24 +34,28 @@ if TYPE_CHECKING:
 
 
 SCHEMA_KEY: Final = "schema="
-"""In the query of a database's url: names the schema, which the database's library does not know."""
+"""Parameter in the query of a database's url that names the schema, which the database's library does not know."""
 
 NAMED_TASKS: Final = 20
-"""Tasks to name per project that has lost changes."""
+"""Tasks to name per project that has lost changes, at most."""
 
 log = logging.getLogger("taskqueue")
 
 
 class StoreOpener:
-    """Opens the store, as often as necessary, and sees before that, at little cost, whether it can be used again.
+    """Opens the store as often as necessary, and tests first, at little cost, whether it can be used again.
 
     Attributes:
-        where: the folder or database, for messages.
-        inbox: the open store if producers may insert tasks into it; None: they may not.
+        where: folder or database, for messages.
+        inbox: open store if producers may insert tasks into it; None if they may not.
     """
 
     def __init__(self, accept_damage: bool, meters: Meters) -> None:
-        """``accept_damage``, from the command line, applies until the store has been opened once."""
+        """Make an opener.
+
+        Args:
+            accept_damage: option of the command line; applies until the store has been opened once.
+        """
         self._accept_damage = accept_damage
         self._meters = meters
         self._was_open = False
@@ -61,12 +65,12 @@ class StoreOpener:
         self.where = ""
 
     def probe(self, config: Config) -> None:
-        """See whether the store can be used, by a connection that is made, or a byte that is written and synced.
+        """Test whether the store can be used, by making a connection, or by writing and syncing a byte.
 
         Raises:
-            ConfigError: the store is in a database, and what it takes to reach one is not installed.
+            ConfigError: the store is in a database, and the library to reach it is not installed.
             Damaged: the folder that this process has used is gone.
-            StoreError: it can't be used.
+            StoreError: the store can't be used.
         """
         said = config.store
         if not said.url:
@@ -80,12 +84,12 @@ class StoreOpener:
         self._reached = reachable(target)
 
     def open(self, config: Config) -> Store:
-        """Open the store, and log the damage that was accepted, or what a database has lost.
+        """Open the store, and log accepted damage, or the losses of a database.
 
         Raises:
-            ConfigError: the store is in a database, and what it takes to reach one is not installed.
-            StoreError: it can't be opened.
-            Damaged: it is damaged, and that is not accepted.
+            ConfigError: the store is in a database, and the library to reach it is not installed.
+            StoreError: the store can't be opened.
+            Damaged: the store is damaged, and that is not accepted.
         """
         return self._open_database(config) if config.store.url else self._open_folder(config)
 
@@ -105,7 +109,7 @@ class StoreOpener:
         return store
 
     def _refuse_gone(self, path: str) -> None:
-        """Opening a folder in which there is no store makes an empty one."""
+        """Refuse a folder that has lost its store; opening it would make an empty one."""
         if self._was_open and not is_store(path):
             raise Damaged(f"{path}: the store is gone: the folder has no CURRENT any more; restore it from a backup")
 
@@ -122,7 +126,7 @@ class StoreOpener:
         self.inbox = store
         if store.views_refused:
             log.warning("views-refused error=%s; all else works without them", store.views_refused)
-        # What a reply waits for a sync for is acknowledged only then.
+        # Only synced turns were acknowledged.
         lost = store.lost_synced_turns if said.durability == "commit" else store.lost_turns
         if lost:
             self._meters.lost_turns += lost
@@ -133,18 +137,18 @@ class StoreOpener:
             )
         elif store.lost_turns:
             log.warning(
-                "store-behind turns=%d; the server went down before they were on its disk. Nothing of them was "
-                "acknowledged; what they handed out may be handed out again",
+                "store-behind turns=%d; the server went down before they were on its disk. They were not "
+                "acknowledged; tasks that they dispatched may be dispatched again",
                 store.lost_turns,
             )
         return store
 
 
 def database_target(url: str, schema: str, timeout: float) -> Target:
-    """The database that settings name; ``?schema=NAME`` of the url wins over ``schema``.
+    """Make the target of the database that settings name; ``?schema=NAME`` of the url wins over ``schema``.
 
     Raises:
-        ConfigError: what it takes to reach one is not installed.
+        ConfigError: the library to reach a database is not installed.
         SettingError: the url is wrong.
     """
     try:
@@ -159,10 +163,10 @@ def database_target(url: str, schema: str, timeout: float) -> Target:
 
 
 def _without_schema(url: str) -> tuple[str, str]:
-    """The url as the database's library takes it, and the schema that its query names; empty: it names none.
+    """Split a url into the part for the database's library and the schema in its query; empty if it names none.
 
     Raises:
-        SettingError: it names several, or one that can't be a name.
+        SettingError: it names several schemas, or an invalid one.
     """
     place, _, query = url.rpartition("?")
     parts = query.split("&") if place else []
@@ -181,28 +185,33 @@ def _log_damage(store: RocksStore, damage: Damage) -> None:
     level, event = (logging.ERROR, "damage-accepted") if damage.is_unexplained else (logging.WARNING, "log-cut")
     names = {record.number: record.name for record in project_records(store)}
     lost = lost_task_lines(lost_tasks(damage), names, NAMED_TASKS)
-    for line in [*damage.lines(), *lost, f"what was cut off is kept in {damage.aside}"]:
+    for line in [*damage.lines(), *lost, f"the cut logs are kept in {damage.aside}"]:
         log.log(level, "%s %s", event, visible(line))
 
 
 FIRST_SECONDS: Final = 0.25
 LATER_SECONDS: Final = 1.0
-"""Clients stand still until the store is found to be usable again, and most troubles end within the first minute."""
+"""Seconds between later attempts. Clients stand still meanwhile, and most failures end within the first minute."""
 
 HASTE_SECONDS: Final = 60.0
-"""Age of a trouble from which on the store is tried each LATER_SECONDS; peace after which another one begins."""
+"""Age of a failure from which on the pauses are LATER_SECONDS; pause after which the next failure is a new one."""
 
 
 class Backoff:
-    """Pauses of one trouble: none before the first attempt, then FIRST_SECONDS each, from HASTE_SECONDS on
-    LATER_SECONDS each. It ends by ``reset``, or if nothing is tried for HASTE_SECONDS.
+    """Pauses of one failure: none before the first attempt, then FIRST_SECONDS, after HASTE_SECONDS LATER_SECONDS.
+
+    It ends by ``reset``, or after HASTE_SECONDS without an attempt.
     """
 
     def __init__(self) -> None:
         self._began_at = self._tried_at = -inf
 
     def next(self, now: float) -> float:
-        """Seconds to wait before the next attempt; ``now`` is in seconds of any one clock that never steps."""
+        """Return the seconds to wait before the next attempt.
+
+        Args:
+            now: seconds of any one clock that never steps.
+        """
         is_new = now >= self._tried_at + HASTE_SECONDS
         if is_new:
             self._began_at = now
@@ -211,5 +220,5 @@ class Backoff:
         return pause
 
     def reset(self) -> None:
-        """The trouble is over."""
+        """End the failure."""
         self._tried_at = -inf

@@ -8,17 +8,17 @@ At most one sync runs at a time; the next one covers all writes made meanwhile (
 
 Rules:
 1. Writes are numbered from 1. A sync that began after write k returned covers k (the store's promises P6 and P7).
-2. The thread begins when the loop says so, which is when the messages have left that wait for no sync: it would take
-   the GIL and the processor from them (measured: a lone task was with its fetcher after 0.44 ms instead of 0.62). Each
-   turn is synced, also when nobody waits for it: one sync for 50 ms of timers held up the writes that met it for longer
-   (measured: p99 of their lateness 19 ms instead of 8.5, on a busy machine).
+2. The thread begins a sync once the messages that wait for none have left: it would take the GIL and the processor from
+   them (measured: a lone task was with its fetcher after 0.44 ms instead of 0.62). Each turn is synced, even if no
+   reply waits for it: one sync for 50 ms of timers delayed the writes that met it for longer (measured: p99 of their
+   lateness 19 ms instead of 8.5, on a busy machine).
 3. ``commit``: replies are sent when their write is synced. The thread publishes its progress first and wakes the loop
    after that, if it sleeps; the loop announces its sleep first and checks the progress after that. So no progress is
    missed, and a busy loop makes no system calls for it: each of them releases the GIL, which the thread then takes
    (measured: 11 µs a call in a busy loop instead of 2).
-4. ``interval``: replies are sent after the write; a sync follows within INTERVAL_SECONDS, only if something was
-   written.
-5. ``none``: the operating system writes back when it likes. There is no thread.
+4. ``interval``: replies are sent after the write; a sync follows within INTERVAL_SECONDS, but only after a
+   write.
+5. ``none``: the operating system decides when to write back. There is no thread.
 6. A failed sync ends the thread; ``check`` raises its error in the loop. It is not retried: after a failed fsync the
    kernel may have dropped the pages, so that a second one would report success falsely.
 """
@@ -41,11 +41,11 @@ INTERVAL_SECONDS: Final = 0.05
 
 
 class Syncer:
-    """The syncer of one epoch.
+    """Syncer of one epoch.
 
     Attributes:
         written: number of the last write.
-        sleeping: the loop sleeps or is about to, and wants to be woken.
+        sleeping: the loop sleeps or is about to, and must be woken.
         durability: when replies may leave.
     """
 
@@ -68,11 +68,11 @@ class Syncer:
 
     @property
     def has_progress(self) -> bool:
-        """Whether ``check`` has something new."""
+        """Whether ``check`` has new progress."""
         return self._failure is not None or (self.durability == "commit" and self._synced > self._checked)
 
     def fileno(self) -> int:
-        """Readable after progress or a failure while ``sleeping``, until ``clear_wakeup``."""
+        """Return the descriptor that is readable after news while ``sleeping``, until ``clear_wakeup``."""
         return self._fd
 
     def clear_wakeup(self) -> None:
@@ -85,13 +85,13 @@ class Syncer:
         self.written += 1
 
     def sync_soon(self) -> None:
-        """Let the thread sync what was written; it does nothing if that has been said before."""
+        """Let the thread sync all writes; does nothing if that is ordered already."""
         if self._ordered < self.written and self.durability != "none":
             self._ordered = self.written
             self._tickets.put(self.written)
 
     def check(self) -> int:
-        """Number of the last write whose replies may be sent. Makes no system call.
+        """Return the number of the last write whose replies may be sent. Makes no system call.
 
         Raises:
             StoreError: a sync failed.
@@ -140,7 +140,7 @@ class Syncer:
         return self._ending.is_set() and self._tickets.empty()
 
     def _next(self) -> int | None:
-        """Wait for a write and return the newest one; None: the thread is to end."""
+        """Wait for a write and return the newest one; None if the thread must end."""
         ticket = self._tickets.get()
         if ticket is not None and self.durability == "interval":
             self._ending.wait(INTERVAL_SECONDS)
@@ -149,7 +149,7 @@ class Syncer:
         return ticket
 
     def _progress(self, ticket: int) -> None:
-        # Counted first: who has an answer that waited for this sync finds it in the counters.
+        # Counted first: a client whose reply waited for this sync finds it in the counters.
         self._meters.syncs += 1  # only this thread writes that field
         self._synced = ticket
         if self.durability == "commit":

@@ -1,4 +1,4 @@
-"""Posts events to a url, in a helper thread, so that the loop never waits for it.
+"""Post events to a url, in a helper thread, so that the loop never waits for it.
 
     loop     tell ──► queue, at most WAITING_MOST ──┐
     thread                                          └──► delivery: post, pause, post ... ──► sent | failed
@@ -8,7 +8,7 @@ Rules:
 2. Events are sent one after the other, in order. Each attempt uses the current settings, and a change of them ends the
    pause before it: a corrected url is used at once.
 3. Nothing is stored. Queued events are lost when the process is killed; ``close`` waits GRACE_SECONDS for them, and
-   logs what it drops then. An event may arrive twice, if its answer was lost.
+   logs those that it drops then. An event may arrive twice, if its answer was lost.
 4. Without a url nothing is queued. The thread starts with the first event, and only then loads urllib3: 10 MB and 50 ms
    that a daemon without a webhook does not spend.
 """
@@ -34,12 +34,12 @@ log = logging.getLogger("taskqueue")
 
 WAITING_MOST: Final = 1000
 PAUSE_SECONDS: Final = 1.0
-"""The unit of the pauses between attempts: none, 2, 4, 8 ... of them."""
+"""Unit of the pauses between attempts: none, 2, 4, 8 ... of them."""
 GRACE_SECONDS: Final = 5.0
 
 
 class Webhook:
-    """The daemon's webhook; its methods are for the loop's thread."""
+    """Webhook of the daemon; only the loop's thread calls its methods."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Webhook:
         self._thread: threading.Thread | None = None
 
     def tell(self, events: Iterable[Event]) -> None:
-        """Enqueue the events whose kinds the settings name; returns at once. Not to be called after ``close``."""
+        """Enqueue the events whose kinds the settings name; return at once. Not to be called after ``close``."""
         settings = self._settings
         if wanted := [event for event in events if settings.url and event.kind in settings.events]:
             with self._changed:
@@ -102,7 +102,7 @@ class Webhook:
             self._waiting.popleft()
             if not self._is_overflowing:
                 self._is_overflowing = True
-                log.warning("webhook-full waiting=%d; the oldest are dropped until it is empty", self._waiting_most)
+                log.warning("webhook-full waiting=%d; dropping the oldest until it is empty", self._waiting_most)
         self._waiting.append(event)
 
     def _take_all(self) -> list[Event]:
@@ -128,7 +128,7 @@ class Webhook:
                 self._deliver(Delivery(event, pool, self._user_agent, attempts, self._pause_seconds))
 
     def _next(self) -> Event | None:
-        """Wait for an event; None: the webhook is closing."""
+        """Wait for an event; None if the webhook is closing."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._is_closing)
             self._under_way = self._waiting.popleft() if self._waiting else None
@@ -151,13 +151,13 @@ class Webhook:
             _log_dropped([delivery.event], "reload")
 
     def _wait(self, seconds: float, settings: WebhookSection) -> bool:
-        """Wait ``seconds``, or until the settings change; False: another attempt makes no sense."""
+        """Wait ``seconds``, or until the settings change; return False if another attempt is pointless."""
         with self._changed:
             self._changed.wait_for(lambda: self._has_given_up or self._settings != settings, seconds)
             return self._settings.url != "" and not self._has_given_up
 
     def _finish(self) -> bool:
-        """The current event is done; False: ``close`` has given it up and logged it."""
+        """Finish the current event; return False if ``close`` has given it up and logged it."""
         with self._changed:
             was_given_up = self._under_way is None
             self._under_way = None
@@ -186,6 +186,6 @@ def _about(event: Event) -> str:
 
 
 def _shown_url(url: str) -> str:
-    """``https://host``: the rest may be a secret."""
+    """Shorten a url to ``https://host``: the rest may be a secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname}"

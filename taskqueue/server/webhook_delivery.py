@@ -1,4 +1,4 @@
-"""The delivery of one event to the webhook's url. Apart, since ``webhook`` loads it, and urllib3, with the first event.
+"""The delivery of one event to the webhook's url; ``webhook`` loads this module, and urllib3, with the first event.
 
     post ──2xx──────────────────────► sent
      ▲ │──any other answer──────────► failed
@@ -8,10 +8,10 @@
 Rules:
 1. The pauses are those of urllib3's Retry: none, then 2, 4, 8 ... times the first one up to PAUSE_MOST_SECONDS; a
    Retry-After of the answer replaces them, up to the same bound, so that one answer can't block the queue.
-   Retry is only asked, it never sleeps, so that a waiting thread can be stopped.
+   Retry only computes them and never sleeps, so that a waiting thread can be stopped.
 2. Redirects are not followed: the event, and the credentials of the url, go only to the host that the config names; and
    most redirects would turn the POST into a GET without the event.
-3. The answer's body is not read: nothing in it matters, and it may be endless.
+3. The answer's body is not read: it is irrelevant, and may be endless.
 4. Errors contain the url's host only. The rest may be a secret.
 """
 
@@ -33,17 +33,17 @@ PAUSE_MOST_SECONDS: Final = 120.0
 AGAIN: Final = frozenset({429, *range(500, 600)})
 """Statuses that are retried."""
 NO_ANSWER: Final = (HTTPError, HTTPException, OSError, ValueError)
-"""What urllib3 raises if no answer comes; ValueError: the host's name is invalid."""
+"""Errors of urllib3 without an answer; ValueError means that the host's name is invalid."""
 ERROR_CHARACTERS: Final = 200
 
 
 class Delivery:
-    """The delivery of one event.
+    """Delivery of one event.
 
     Attributes:
-        event: what is sent.
-        attempts: number made so far.
-        error: why the last one failed; empty: it didn't.
+        event: event to send.
+        attempts: attempts made so far.
+        error: reason why the last attempt failed; empty after a success.
     """
 
     def __init__(self, event: Event, pool: PoolManager, user_agent: str, attempts: int, pause_seconds: float) -> None:
@@ -54,7 +54,7 @@ class Delivery:
         self._user_agent = user_agent
         self._retry = Retry(
             total=attempts - 1,
-            allowed_methods=None,  # any: two deliveries of one event do less harm than none
+            allowed_methods=None,  # any method: two deliveries of one event do less harm than none
             status_forcelist=AGAIN,
             backoff_factor=pause_seconds,
             backoff_max=PAUSE_MOST_SECONDS,
@@ -64,7 +64,7 @@ class Delivery:
         """Post the event once, to the url in ``settings``.
 
         Returns:
-            Seconds to wait before the next attempt; None: there is none, and ``error`` says how it ended.
+            Seconds to wait before the next attempt; None after the last one, with the result in ``error``.
         """
         self.attempts += 1
         try:
@@ -104,7 +104,7 @@ class Delivery:
         return self._asked_pause(answer) or self._retry.get_backoff_time()
 
     def _asked_pause(self, answer: BaseHTTPResponse | None) -> float:
-        """Seconds in the answer's Retry-After; 0: none, or invalid."""
+        """Return the seconds in the answer's Retry-After, bounded; 0 if it is absent or invalid."""
         try:
             asked = self._retry.get_retry_after(answer) if answer else None
         except (HTTPError, ValueError, OverflowError):
@@ -123,6 +123,6 @@ def _without_credentials(url: str) -> str:
 
 
 def _authorization(url: str) -> dict[str, str]:
-    """The header for ``user:password@`` (RFC 7617), which urllib3 itself ignores."""
+    """Make the header for ``user:password@`` (RFC 7617), which urllib3 itself ignores."""
     credentials, said, _ = urlsplit(url).netloc.rpartition("@")
     return {"Authorization": f"Basic {b64encode(unquote_to_bytes(credentials)).decode()}"} if said else {}

@@ -379,7 +379,7 @@ def test_a_daemon_that_starts_on_the_same_schema_ends_the_one_before(
     second = daemon(url=server.url, schema="taskqueue")
 
     assert first.ended() == 3
-    assert "another scheduler has taken over the store" in first.log()
+    assert "another daemon has taken over the store" in first.log()
     assert {row.taskid for row in Client(second.url).tasks.iter("news", "ready")} == pusher.acknowledged
 
 
@@ -389,7 +389,7 @@ def test_an_idle_daemon_notices_its_successor_though_nothing_is_ever_asked_of_it
     first, _ = [daemon(url=postgres_url(), schema=target.schema) for _ in range(2)]
 
     assert first.ended() == 3
-    assert "another scheduler has taken over the store" in first.log()
+    assert "another daemon has taken over the store" in first.log()
 
 
 def test_a_daemon_that_stumbles_over_what_its_successor_has_written_says_who_has_and_not_that_it_is_a_bug(
@@ -410,7 +410,7 @@ def test_a_daemon_that_stumbles_over_what_its_successor_has_written_says_who_has
     peer(first).send("task-cancel", project="news", taskids=["a"])
 
     assert first.ended() == 3
-    assert "another scheduler has taken over the store" in first.log()
+    assert "another daemon has taken over the store" in first.log()
     assert "bug" not in first.log()
 
 

@@ -186,7 +186,7 @@ def test_a_pid_file_that_another_daemon_has_is_refused_and_stays_as_it_is(start:
 
     said = second.communicate(timeout=WAIT_SECONDS)[1]
     assert (second.returncode, said) == (
-        1, f"taskqueue: it.pid: the process with pid {daemon.pid} has this pid file; name another one\n",
+        1, f"taskqueue: it.pid: the process with pid {daemon.pid} uses this pid file; name another one\n",
     )  # fmt: skip
     assert Path("it.pid").read_text() == f"{daemon.pid}\n"
 
@@ -196,7 +196,7 @@ def test_a_file_of_another_kind_is_no_pid_file(start: Start) -> None:
 
     ended = start("--pid-file", "taskqueue.toml")
 
-    assert "taskqueue.toml: this is no pid file, and stays as it is" in ended.communicate(timeout=WAIT_SECONDS)[1]
+    assert "taskqueue.toml: this is not a pid file; it was not changed" in ended.communicate(timeout=WAIT_SECONDS)[1]
     assert Path("taskqueue.toml").read_text() == "[daemon]\n"
     assert run("daemon", "stop", "--pid-file", "taskqueue.toml")[0] == 1
 
@@ -208,14 +208,11 @@ def test_a_process_that_has_the_lock_of_a_file_that_says_something_else_is_not_s
         status, _, said = run("daemon", "stop", "--pid-file", "lock")
 
     assert status == 1
-    assert (
-        said
-        == f"taskqueue: lock: it says nothing, but the process with pid {os.getpid()} has it: nobody is signalled\n"
-    )
+    assert said == f"taskqueue: lock: it names no pid, but process {os.getpid()} uses it; no process is signalled\n"
 
 
 def test_a_pid_file_that_is_not_there_is_said(start: Start) -> None:
-    assert "gone: it is not there; name the --pid-file of a daemon" in run("daemon", "stop", "--pid-file", "gone")[2]
+    assert "gone: it does not exist; name a daemon's --pid-file" in run("daemon", "stop", "--pid-file", "gone")[2]
     assert "Missing option '--pid-file'" in run("daemon", "stop")[2]
 
 

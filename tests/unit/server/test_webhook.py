@@ -383,7 +383,7 @@ def test_a_full_queue_drops_the_oldest_and_logs_it_once(url: Url, opened: Open, 
     assert under_way + url.projects(3) == ["first", "d", "e", "f"]
     webhook.close()
     assert [line for line in lines.rest() if "full" in line] == [
-        "webhook-full waiting=3; the oldest are dropped until it is empty"
+        "webhook-full waiting=3; dropping the oldest until it is empty"
     ]
 
 
