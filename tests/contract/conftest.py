@@ -1,4 +1,4 @@
-"""Every store that there is, each on ground that outlives it."""
+"""Every store implementation, each on ground that outlives it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.postgres import drop_schema, new_target
 
 
 class Ground:
-    """Where a store lies: opening it again finds what the last one left."""
+    """Place of a store: opening it again finds what the last store left."""
 
     def __init__(self, kind: str, path: Path) -> None:
         self.path = path
@@ -44,7 +44,7 @@ class Ground:
             self._opened = None
 
     def clear_away(self) -> None:
-        """Close it, and remove what other tests would find."""
+        """Close the store, and remove everything that other tests would find."""
         self.close()
         if self._kind == "postgres":
             drop_schema(self.target)

@@ -30,7 +30,7 @@ END = b"\xff" * 4
 
 
 class Ground(Protocol):
-    """What the fixture of that name can do."""
+    """Type of the fixture ``ground``."""
 
     path: Path
 
@@ -63,7 +63,7 @@ for n in range(1, 1_000_000):
 
 
 def kill_a_writer(path: Path, after: int) -> int:
-    """Let a process write batches 1, 2, …, kill it after some; the last one that it said was written."""
+    """Let a process write batches 1, 2, …, and kill it after some; return the last one that it reported as written."""
     with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
         for _ in range(after):
@@ -73,7 +73,7 @@ def kill_a_writer(path: Path, after: int) -> int:
 
 
 def batches_in(path: Path) -> tuple[list[int], list[int]]:
-    """Which batches of the writer are in the store, seen through each of the two families that they changed."""
+    """Return the writer's batches in the store, as seen through each of the two families that they changed."""
     store = RocksStore(path)
     ids, ready = ([int.from_bytes(key, "big") for key in keys_of(store, family)] for family in ("ids", "ready"))
     store.close()
@@ -444,7 +444,7 @@ print("opened")
 
 
 def damaged(path: Path) -> None:
-    """Make a store whose entries can't all be read."""
+    """Make a store with unreadable entries."""
     store = RocksStore(path)
     epoch = store.begin()
     chance = random.Random(1)
@@ -503,7 +503,7 @@ def test_equal_keys_in_two_families_are_two_entries(store: Store) -> None:
 
 
 def as_format(ground: Ground, version: int) -> None:
-    """Leave a store with one task that says that it has this format."""
+    """Leave a store with one task, marked as of this format."""
     store = ground.open()
     store.write(store.begin(), Batch(puts={META: [(FORMAT_KEY, b"%d" % version)], "ids": [(b"k", b"as it was")]}))
     ground.close()
@@ -581,7 +581,7 @@ def test_a_format_that_is_not_a_number_is_refused(ground: Ground) -> None:
 
 
 def without_a_family(path: Path) -> None:
-    """Take one away, as if the store came from a version that did not know it."""
+    """Remove a family, as if the store came from a version without it."""
     options = {name: Options(raw_mode=True) for name in (*FAMILIES, "default")}
     database = Rdict(str(path), Options(raw_mode=True), options)
     database.drop_column_family("history")

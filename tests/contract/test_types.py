@@ -1,4 +1,4 @@
-"""What public methods return: values of taskqueue.types, frozen, each with the fields of the reply that it came in."""
+"""Results of public methods: values of taskqueue.types, frozen, each with the fields of its reply."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from taskqueue.protocol.tasks import TaskReply
 ENVELOPE = set(Reply.__struct_fields__)
 
 OWN = {"daemon-reply": {"projects_stand"}, "status-reply": {"projects", "more", "fetchers", "found", "numbers"}}
-"""Fields of replies that are asked for by pages of their own, or by the web process only."""
+"""Fields of replies that other methods page through, or that only the web process requests."""
 
 
 def namespaces(client: Any) -> list[Any]:
@@ -36,7 +36,7 @@ def namespaces(client: Any) -> list[Any]:
 
 STRUCTS: list[Any] = [kind for name in types.__all__ if isinstance(kind := getattr(types, name), type)]
 FROZEN = [kind for kind in STRUCTS if kind not in (types.TaskCounts, types.EventTotals)]
-"""All but those in which the daemon counts."""
+"""Frozen types: all but those in which the daemon counts."""
 
 WITH_FIELDS: list[Any] = [
     *STRUCTS,
@@ -68,12 +68,15 @@ PLAIN = {
     "AsyncGenerator", "AbstractAsyncContextManager", "AbstractContextManager", "Intake", "BlockingIntake", "Cancelled",
     "AsyncFlow", "BlockingFlow", "builtins",
 }  # fmt: skip
-"""Words of annotations that name no type of messages."""
+"""Words of annotations that are not types of messages."""
 
 
 def returned(client: Any) -> Iterator[tuple[str, str]]:
-    """Public methods of a client and of its namespaces, with the words of what they return."""
-    for owner in (client, *namespaces(client)):
+    """Yield public methods of a client and of its namespaces, with the words of their return types."""
+    source = inspect.getsource(client.__init__)
+    module = inspect.getmodule(client)
+    owners = [client, *(getattr(module, name) for name in re.findall(r"self\.[a-z]+ = (\w+)\(", source))]
+    for owner in owners:
         for name, method in inspect.getmembers(owner, inspect.isfunction):
             if not name.startswith("_"):
                 for word in re.findall(r"[A-Za-z]\w*", str(method.__annotations__.get("return", "None"))):

@@ -1,4 +1,4 @@
-"""A ledger on every store; a store with a task of every kind, in memory and on disk; what is exported of one."""
+"""A ledger on every store; a store with a task of every kind, in memory and on disk; exports of it."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ from tests.memory_store import Disk, MemoryStore
 
 
 class Ground:
-    """Where ledgers lie one after the other: each finds what the one before it left.
+    """Place of successive ledgers: each finds what the one before it left.
 
     Attributes:
-        store: that of the newest ledger. Others use it as well, so nobody may close it.
+        store: store of the newest ledger. Others use it as well, so it must not be closed.
     """
 
     def __init__(self, make: Callable[[], Store]) -> None:
@@ -54,7 +54,7 @@ class Ground:
         self.store = make()
 
     def open(self) -> Ledger:
-        """Another ledger, which hasn't begun; what came before was not stopped."""
+        """Make another ledger, which hasn't begun; the former one was not stopped."""
         self.store = self._make()
         return Ledger(self.store)
 
@@ -63,7 +63,7 @@ class Ground:
 def empty_rocks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], RocksStore]]:
     """Empty the one store on disk that all these tests share, and return it.
 
-    It stays open, since to open one takes 36 ms of CPU: nobody may close it.
+    It must stay open, since opening one takes 36 ms of CPU.
     """
     with closing(RocksStore(tmp_path_factory.mktemp("rocks"))) as store:
         meta = store.scan(META, b"", layout.LAST_KEY, 100)
@@ -78,7 +78,7 @@ def empty_rocks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[
 
 @pytest.fixture(params=["memory", "rocks"])
 def ground(request: pytest.FixtureRequest, empty_rocks: Callable[[], RocksStore]) -> Ground:
-    """A disk in memory, or the store on disk that all these tests share, which isn't opened again for each ledger."""
+    """Make a disk in memory, or use the store on disk that all these tests share and that stays open."""
     if request.param == "rocks":
         rocks = empty_rocks()
         return Ground(lambda: rocks)
@@ -88,7 +88,7 @@ def ground(request: pytest.FixtureRequest, empty_rocks: Callable[[], RocksStore]
 
 @pytest.fixture
 def ledger(ground: Ground) -> Ledger:
-    """A ledger on an empty store that has begun."""
+    """Begin a ledger on an empty store."""
     ledger = ground.open()
     ledger.begin("boot-1")
     return ledger
@@ -100,21 +100,21 @@ NEWS = 1
 """Number of the project that has a task of every kind."""
 
 CLEARED = 50
-"""Tasks of it with a seq up to this one were cleared."""
+"""Largest seq of its tasks that were cleared."""
 
 RESULTS = {"ended": Raw(b"\x81\xa1r\xc4\x01b"), "leased": Raw(b"\x07"), "left": Raw(b"\xc3")}
-"""By taskid."""
+"""Results by taskid."""
 
 
 class Crawl:
-    """A store with the projects news and empty; nobody has it open.
+    """Store with the projects news and empty, not open.
 
-    In news there are, by taskid: ready-1, ready-2, delayed, leased (its record says ready), unlisted (leased, without a
+    Tasks of news, by taskid: ready-1, ready-2, delayed, leased (its record says ready), unlisted (leased, without a
     record), ended (success), failed, cancelled, bare, and left, which ``clear`` has dropped. RESULTS has their results.
 
     Attributes:
-        path: its folder; empty if it is in memory, where to open it takes nothing; on disk, 36 ms of CPU.
-        disk: the disk in memory that it is on if it has no folder.
+        path: its folder; empty for a store in memory, which opens at no cost; on disk, opening takes 36 ms of CPU.
+        disk: its disk in memory if it has no folder.
     """
 
     def __init__(self, path: str = "") -> None:
@@ -122,15 +122,15 @@ class Crawl:
         self.disk = Disk()
 
     def open(self) -> Store:
-        """The store, to be closed before anybody else looks at it."""
+        """Open the store; it must be closed before another reader opens it."""
         return RocksStore(Path(self.path)) if self.path else MemoryStore(self.disk)
 
     def look(self) -> ReadOnlyStore | Store:
-        """The store as it is now, to be read only."""
+        """Open the store as it is now, to be read only."""
         return ReadOnlyStore(self.path) if self.path else MemoryStore(self.disk)
 
     def write(self, batch: Batch) -> None:
-        """Write anything, sound or not."""
+        """Write any batch, sound or not."""
         with closing(self.open()) as store:
             store.write(store.begin(), batch)
 
@@ -139,30 +139,30 @@ class Crawl:
         self.write(Batch(puts={family: [(key, value)]}))
 
     def delete(self, family: Family, key: bytes) -> None:
-        """Delete an entry, whatever needs it."""
+        """Delete an entry, even if others need it."""
         self.write(Batch(deletes={family: [key]}))
 
     def get(self, family: Family, key: bytes) -> bytes:
-        """What lies at a key."""
+        """Return the value at a key."""
         with closing(self.look()) as reader:
             found = reader.get(family, [key])[0]
         assert found is not None
         return found
 
     def task(self, taskid: str) -> Task:
-        """As its record says."""
+        """Return the task of a record."""
         return layout.task_of(NEWS, taskid, self.get(layout.IDS, layout.id_key(NEWS, taskid)))
 
     def place(self, taskid: str) -> bytes:
-        """The key of its entry."""
+        """Return the key of a task's entry in its order."""
         return layout.order_key(NEWS, self.task(taskid).key)
 
     def project(self) -> ProjectRecord:
-        """The record of news."""
+        """Return the record of news."""
         return layout.decode_project(self.get(layout.PROJECTS, layout.project_key(NEWS)))
 
     def check(self, most: int = 100) -> Findings:
-        """Check it, and keep so many problems."""
+        """Check the store, keeping at most this number of problems."""
         with closing(self.look()) as reader:
             return check(reader, Findings(most))
 
@@ -179,7 +179,7 @@ def _made(task: Task) -> Move:
 
 
 def _fill(store: Store) -> None:
-    """As a scheduler would, turn by turn."""
+    """Fill the store as a daemon would, turn by turn."""
     with closing(store):
         ledger = Ledger(store)
         ledger.begin("boot-1")
@@ -230,7 +230,7 @@ def _fill(store: Store) -> None:
 
 
 def _strip(store: Store, left: Task, bare: Task) -> None:
-    """Take away what these lack, and the record of the unlisted one."""
+    """Remove what these tasks lack, and the record of the unlisted one."""
     places = layout.order_key(NEWS, left.key), layout.order_key(NEWS, bare.key)
     store.write(
         1,
@@ -248,7 +248,7 @@ def _strip(store: Store, left: Task, bare: Task) -> None:
 
 @pytest.fixture(scope="session")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the crawl, to be copied."""
+    """Make a folder with the crawl, to be copied."""
     path = tmp_path_factory.mktemp("filled") / "store"
     _fill(RocksStore(path))
     return path
@@ -256,13 +256,13 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def stored(filled: Path, tmp_path: Path) -> Crawl:
-    """A crawl with a task of every kind, in a folder of the test's own."""
+    """Make a crawl with a task of every kind, in the test's own folder."""
     return Crawl(shutil.copytree(filled, str(tmp_path / "store")))
 
 
 @pytest.fixture
 def crawl() -> Crawl:
-    """A crawl with a task of every kind, in memory."""
+    """Make a crawl with a task of every kind, in memory."""
     crawl = Crawl()
     _fill(crawl.open())
     return crawl
@@ -271,12 +271,12 @@ def crawl() -> Crawl:
 # ------------------------------------------------------------------------------------------------ export and import
 
 ALL = range(1, len(STATE_NAMES))
-"""Every state of a task."""
+"""All states of a task."""
 
 
 @pytest.fixture
 def new() -> Disk:
-    """An empty disk in memory, to bring something in."""
+    """Make an empty disk in memory, for an import."""
     return Disk()
 
 
@@ -287,7 +287,7 @@ def lines_of(
     form: ExportFormat = JSON,
     history: History = "all",
 ) -> list[bytes]:
-    """The lines of an export of these projects, or of all."""
+    """Export these projects, or all, as lines."""
     records = [record for record in project_records(reader) if not names or record.name in names]
     return list(export_lines(reader, records, list(states), form, history=history))
 
@@ -295,6 +295,6 @@ def lines_of(
 def exported(
     disk: Disk, *names: str, states: Iterable[int] = ALL, form: ExportFormat = JSON, history: History = "all"
 ) -> list[bytes]:
-    """The lines of an export of these projects, or of all, that are on a disk in memory."""
+    """Export these projects, or all, from a disk in memory, as lines."""
     with closing(MemoryStore(disk)) as reader:
         return lines_of(reader, *names, states=states, form=form, history=history)

@@ -1,4 +1,4 @@
-"""Stores as kill -9 leaves them: made by a process of their own, because RocksDB's threads don't survive a fork."""
+"""Stores as kill -9 leaves them: made by a separate process, because RocksDB's threads don't survive a fork."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ os.kill(os.getpid(), 9)
 
 
 def make_killed(path: Path, *, synced: int, unsynced: int = 0, size: int = 100_000, flush: str = "") -> None:
-    """Make a store with so many entries in ``ids``, one a batch, or write these once more.
+    """Make a store with ``synced`` and ``unsynced`` entries in ``ids``, one a batch, or write these once more.
 
     Args:
         size: bytes of each value.
-        flush: a family that gets an entry at the end and is put into a table.
+        flush: family that gets an entry at the end and is flushed into a table.
     """
     arguments = [path, synced, unsynced, size, flush]
     subprocess.run([sys.executable, "-c", PROGRAM, *map(str, arguments)], check=False, timeout=60)

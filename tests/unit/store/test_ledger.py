@@ -1,4 +1,4 @@
-"""What is kept is found again, on every store."""
+"""Kept changes are found again, on every store."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ ALL = 1 << 30
 
 
 class Ground(Protocol):
-    """What the fixture of that name can do."""
+    """Type of the fixture ``ground``."""
 
     store: Store
 
@@ -141,13 +141,13 @@ def history(ledger: Ledger, taskid: str, project: int = P) -> dict[int, Attempt]
 
 
 def entries(store: Store) -> dict[str, int]:
-    """How many entries each family has, but for the store's and the ledger's own."""
+    """Count the entries of each family, without the store's and the ledger's own."""
     counts = {family: len(store.scan(family, b"", b"\xff" * 8, 1000)) for family in FAMILIES if family != "meta"}
     return {family: count for family, count in counts.items() if count}
 
 
 def contents(store: Store) -> list[list[tuple[bytes, bytes]]]:
-    """All entries of each family but the secret, which no two stores share."""
+    """Return all entries of each family without the secret, which no two stores share."""
     found = [store.scan(family, b"", LAST_KEY, 1000) for family in FAMILIES]
     return [[entry for entry in family if entry[0] != SECRET_KEY] for family in found]
 

@@ -50,7 +50,7 @@ steps: st.SearchStrategy[Steps] = st.lists(
 
 
 class Model:
-    """What a plain dict remembers: tasks as they were last kept, and their attempts by slot."""
+    """Model in a plain dict: tasks as they were last kept, and their attempts by index."""
 
     def __init__(self) -> None:
         self.tasks: dict[TaskRef, Task] = {}
@@ -58,7 +58,7 @@ class Model:
         self._seq = 0
 
     def change(self, step: str, project: int, taskid: str, dice: int) -> WriteSet:
-        """Make the change, and say what it is."""
+        """Make the change, and return its writes."""
         ref = TaskRef(project, taskid)
         if step == "drop":
             self.tasks = {ref: task for ref, task in self.tasks.items() if ref.project != project}
@@ -117,7 +117,7 @@ def _place(task: Task, state: int, dice: int) -> None:
 
 
 def copied(task: Task) -> Task:
-    """Another task with the same fields."""
+    """Make another task with the same fields."""
     it = Task(task.project, task.taskid, task.state, task.key, task.seq)
     for name, value in fields_of(task).items():
         setattr(it, name, value)
@@ -131,7 +131,7 @@ RECORDED = (
 
 
 def seen(task: Task) -> tuple[object, ...]:
-    """All of a task but its lease, and but how it is held in memory."""
+    """Return all fields of a task without its lease, and without those that only memory has."""
     return *(getattr(task, name) for name in RECORDED), fields_of(task.spec)
 
 
@@ -142,7 +142,7 @@ def in_order(ledger: Ledger, project: int, state: int) -> list[tuple[object, ...
 
 
 def seen_on_pages(ledger: Ledger, project: int) -> list[str]:
-    """Taskids, two a page."""
+    """Read taskids, two a page."""
     seen: list[str] = []
     end = False
     while not end:

@@ -1,4 +1,4 @@
-"""Whether logs are damaged, judged by what was known of them."""
+"""Damage of logs, judged by their known state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FLAW = Unreadable(50, "a record whose checksum does not match")
 
 
 def log(number: int, *parts: tuple[int, int] | Unreadable) -> WriteLog:
-    """A log with these runs of changes, each by its first and last number."""
+    """Make a log with these runs of changes, each by its first and last number."""
     runs = [part if isinstance(part, Unreadable) else Run(part[0], part[1], *part) for part in parts]
     return WriteLog(f"{number:06d}.log", number, runs, 1000)
 

@@ -1,4 +1,4 @@
-"""Snapshots of a store's files: what RocksDB gets to see of them."""
+"""Snapshots of a store's files, as RocksDB sees them."""
 
 from __future__ import annotations
 

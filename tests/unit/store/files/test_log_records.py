@@ -19,7 +19,7 @@ def written(*datas: bytes) -> bytes:
 
 
 def read(content: bytes) -> list[bytes | str]:
-    """Data of the records, and in their places why some can't be read."""
+    """Return the data of the records, or the reasons why they can't be read."""
     found = records_of(BytesIO(content))
     return [part.data if isinstance(part, Record) else part.reason for part in found]
 

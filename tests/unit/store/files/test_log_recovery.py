@@ -1,4 +1,4 @@
-"""Real stores whose logs were damaged: refused, or opened without what was lost."""
+"""Real stores with damaged logs: refused, or opened without the lost changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from taskqueue.store.rocksdb.rocks_store import RocksStore
 from tests.unit.store.killed import make_killed
 
 ENTRIES = 105
-"""Forty are more than RocksDB keeps in one log."""
+"""Entries of a store; forty are more than RocksDB keeps in one log."""
 
 ENTRY_BYTES = 100_000
 
@@ -33,7 +33,7 @@ HOLD = (
     "import fcntl, sys; lock = open(sys.argv[1], 'r+'); fcntl.lockf(lock, fcntl.LOCK_EX); "
     "print(flush=True); sys.stdin.read()"
 )
-"""A process that has the lock of a store."""
+"""Program of a process that holds the lock of a store."""
 
 UNSYNCED = 5
 
@@ -44,7 +44,7 @@ def key_of(n: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with several logs, and no tables, of which the last writes were not synced."""
+    """Make a store with several logs, and no tables, whose last writes were not synced."""
     path = tmp_path_factory.mktemp("made") / "store"
     make_killed(path, synced=ENTRIES, unsynced=UNSYNCED)
     assert len(logs(path)) >= 3
@@ -62,7 +62,7 @@ def logs(path: Path) -> list[Path]:
 
 
 def entries(store: RocksStore) -> int:
-    """How many there are, which must be the first ones."""
+    """Count the entries, which must be the first ones."""
     found = [key for key, _ in store.scan("ids", b"", LAST_KEY, 1000)]
     assert found == [key_of(n) for n in range(len(found))]
     return len(found)

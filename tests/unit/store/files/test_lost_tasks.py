@@ -1,4 +1,4 @@
-"""What a batch of a log has, as RocksDB wrote it."""
+"""Puts in a batch of a log, as RocksDB wrote it."""
 
 from __future__ import annotations
 

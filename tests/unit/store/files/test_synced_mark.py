@@ -1,4 +1,4 @@
-"""The mark of a real store: how far it was safe."""
+"""The mark of a real store: how far it was synced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was looked for in vain is new when it is put, once."""
+"""A key that was looked up and absent counts as new when it is put, once."""
 
 from __future__ import annotations
 

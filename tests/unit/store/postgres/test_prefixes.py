@@ -1,4 +1,4 @@
-"""Ranges that were dropped: what is stored elsewhere reads as if it were not, and what is retired reads as gone."""
+"""Dropped ranges: entries stored elsewhere read as if they were not, and retired ones read as gone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def after(prefix: bytes) -> bytes:
 
 
 class Table:
-    """A table whose ranges are retired instead of deleted, beside a map from which they are deleted at once."""
+    """Table whose ranges are retired instead of deleted, beside a map from which they are deleted at once."""
 
     def __init__(self) -> None:
         self.prefixes = Prefixes()

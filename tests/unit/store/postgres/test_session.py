@@ -1,4 +1,4 @@
-"""Which database a url names, and what is said of one that can't name any."""
+"""The database that a url names, and the messages about invalid urls."""
 
 from __future__ import annotations
 

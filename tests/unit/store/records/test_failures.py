@@ -26,7 +26,7 @@ NOW = 1.7e9
 
 
 class Ground(Protocol):
-    """What the fixture of that name can do."""
+    """Type of the fixture ``ground``."""
 
     store: Store
 

@@ -52,7 +52,7 @@ SAID: dict[str, dict[str, Any]] = {
     "endless": {"slot": {"patterns": {"*": {"max_processing": inf}}}, "keep": {"cancelled": inf}},
     "plain": {"retries": 1},
 }
-"""What ``project-set`` has said there of each project, by the present names."""
+"""Overrides of ``project-set`` there, by project, under the present names."""
 
 NEWS = Settings(
     rate=5.0,

@@ -1,4 +1,4 @@
-"""Records that somebody else wrote: whoever reads them says which one can't be, and never fails in another way."""
+"""Records from elsewhere: a reader names the unreadable one, and never fails in another way."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ VALUES: list[Any] = [0, -1, 2**63 - 1, 2**64 - 1, 1e300, float("nan"), "\x1b", "
 
 @pytest.fixture
 def records(stored: Crawl) -> Records:
-    """All that a store with a task of every kind has."""
+    """Return all entries of a store with a task of every kind."""
     with closing(ReadOnlyStore(stored.path)) as reader:
         found = {family: reader.scan(family, b"", layout.LAST_KEY, 1000) for family in layout.FAMILIES}
     found[META] = [entry for entry in found[META] if entry[0] != EPOCH_KEY]  # a store in memory has its own
@@ -57,7 +57,7 @@ def store_of(records: Records) -> MemoryStore:
 
 
 def changed(value: bytes, chance: random.Random) -> bytes:
-    """Other bytes, fewer bytes, or another value in its place."""
+    """Change bytes, cut bytes off, or put another value in its place."""
     kind = chance.randrange(4)
     if kind == 0 and value:
         at = chance.randrange(len(value))
@@ -76,7 +76,7 @@ def changed(value: bytes, chance: random.Random) -> bytes:
 
 
 def readers() -> Iterator[Any]:
-    """All that reads a store; the last one writes, too."""
+    """Yield all readers of a store; the last one writes, too."""
 
     def export(store: StoreReader) -> None:
         for form in (JSON, MESSAGEPACK):

@@ -1,4 +1,4 @@
-"""Lists of tasks: a part of an order, either way, what their globs let through, on every store."""
+"""Lists of tasks: a part of an order, in either direction, filtered by globs, on every store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ERRORS = ["HTTP 503", "no title", "HTTP 404", "timeout", "HTTP 503"]
 
 
 class Ground(Protocol):
-    """What the fixture of that name can do."""
+    """Type of the fixture ``ground``."""
 
     store: Store
 
@@ -34,7 +34,7 @@ class Ground(Protocol):
 def keep(
     ledger: Ledger, state: int, count: int = len(ERRORS), *, run: bool = True, errors: Sequence[str] = ERRORS
 ) -> None:
-    """Tasks a, b, c, … in this order, of which each ended with one of these errors."""
+    """Keep tasks a, b, c, … in this order, each ended with one of these errors."""
     tasks, attempts = [], []
     for seq in range(count):
         name = chr(ord("a") + seq)
@@ -111,7 +111,7 @@ def test_globs_pick_tasks_by_url_and_by_last_error(ledger: Ledger, state: int) -
 
 
 def test_of_what_is_over_no_url_is_read_where_the_error_does_not_match(ground: Ground, ledger: Ledger) -> None:
-    """Its spec is damaged, and nobody sees that."""
+    """The task's spec is damaged, which no reader notices."""
     keep(ledger, FAILED)
     [(key, _)] = ground.store.scan("specs", b"", b"\xff" * 8, 1)
     ground.store.write(1, Batch(puts={"specs": [(key, b"\xc1")]}))
@@ -147,7 +147,7 @@ def test_a_glob_that_costs_much_ends_a_page_early(ledger: Ledger) -> None:
 
 
 def without_histories(ground: Ground) -> None:
-    """Nothing is found there any more."""
+    """Delete all histories."""
     ground.store.write(1, Batch(drops=[("history", b"", b"\xff" * 8)]))
 
 

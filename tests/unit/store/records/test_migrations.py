@@ -1,4 +1,4 @@
-"""A store of format 1, made by hand, is one of the present format when it has been opened."""
+"""A store of format 1, made by hand, has the present format once it has been opened."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ END = b"\xff" * 8
 
 Open = Callable[[Migrations], Store]
 Row = tuple[str, int, int, float, str | None]
-"""taskid, seq, state, lastcrawltime, error."""
+"""Columns taskid, seq, state, lastcrawltime, error."""
 
 
 def memory() -> Open:
@@ -64,7 +64,7 @@ def entries_of(row: Row) -> dict[str, tuple[bytes, bytes]]:
 
 
 def write_format_1(open_store: Open, rows: Sequence[Row], counts: dict[str, int] | None = None) -> None:
-    """Leave a store as version 1 would have left it."""
+    """Write a store as version 1 would have left it."""
     store = open_store({})
     project: tuple[object, ...] = (P, "news", "running", {}, counts or {}, {}, 1.5, 77.25, bytes(16), bytes(16))
     puts = {META: [(FORMAT_KEY, b"1")], "projects": [(pack(">I", P), encode(project))]}
@@ -173,7 +173,7 @@ def test_a_step_that_was_cut_off_is_done_again_from_its_start(open_store: Open, 
 
 
 class CutOff:
-    """A store that takes so many writes, and then the machine stops."""
+    """Store that takes a number of writes, before the machine stops."""
 
     def __init__(self, store: Store, writes: int) -> None:
         self._store = store

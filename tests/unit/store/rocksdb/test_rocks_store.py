@@ -1,4 +1,4 @@
-"""What a store finds in the folder that it is to be opened in."""
+"""Opening a store in folders with other content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 
 def make_database(path: Path, entries: dict[bytes, bytes]) -> None:
-    """One with RocksDB's own family only."""
+    """Make a database with RocksDB's own family only."""
     with closing(Rdict(str(path), Options(raw_mode=True))) as database:
         for key, value in entries.items():
             database[key] = value

@@ -1,4 +1,4 @@
-"""A copy is whole or not there, and has all that was written; a store that was put back gives no number twice."""
+"""A copy is whole or absent, and has all that was written; a restored store uses no number twice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.unit.store.conftest import Crawl
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """The calls of fsync and rename from now on, each with the name of the file, the new one if it gets one."""
+    """Record the calls of fsync and rename, each with the name of the file, or its new name."""
     made: list[tuple[str, str]] = []
     fsync, rename = os.fsync, os.rename
 
@@ -52,7 +52,7 @@ def value_in(path: str, key: bytes) -> bytes | None:
 
 
 def start(path: str) -> int:
-    """As a scheduler does; returns its epoch."""
+    """Begin and close as a daemon does; return the epoch."""
     with closing(RocksStore(path)) as store:
         return store.begin()
 

@@ -31,7 +31,7 @@ def spec_key(seq: int, project: int = NEWS) -> bytes:
 
 
 def say(crawl: Crawl, **changes: object) -> None:
-    """Have the project's record say otherwise."""
+    """Change the project's record."""
     crawl.put(layout.PROJECTS, layout.project_key(NEWS), layout.encode(replace(crawl.project(), **changes)))
 
 
@@ -127,8 +127,8 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         "deferred: project news task 'ready-1': it is deferred until a lease ends that is missing",
     ),
     "an attempt of an unknown task": (
-        lambda crawl: crawl.put(layout.HISTORY, layout.attempt_key(NEWS, "nobody", 0), attempt()),
-        "history: project news task 'nobody': an attempt of a task that is unknown or bare",
+        lambda crawl: crawl.put(layout.HISTORY, layout.attempt_key(NEWS, "ghost", 0), attempt()),
+        "history: project news task 'ghost': an attempt of a task that is unknown or bare",
     ),
     "an attempt of a bare task": (
         lambda crawl: crawl.put(layout.HISTORY, layout.attempt_key(NEWS, "bare", 0), attempt()),
@@ -139,7 +139,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         "history: project news task 'failed': index 12; there are 10",
     ),
     "a result of an unknown task": (
-        lambda crawl: crawl.put(layout.RESULTS, key("nobody"), b"\xc3"),
+        lambda crawl: crawl.put(layout.RESULTS, key("ghost"), b"\xc3"),
         "results: project news: a result of a task that has none",
     ),
     "a result of a task that has none": (
@@ -265,7 +265,7 @@ MEMBERS = ("ready-1", "leased", "ended")
 
 
 def put_flow(crawl: Crawl, **counts: int) -> None:
-    """Have tasks belong to a flow, which counts them as they are but where it is said otherwise."""
+    """Put a flow that counts its tasks correctly, except as given."""
     record = FlowRecord(1, NEWS, "nightly", tasks=len(MEMBERS), is_accepted=True, unrolled=len(MEMBERS))
     for state, number in ({"ready": 1, "processing": 1, "success": 1} | counts).items():
         record.counts[STATE_NAMES.index(state)] = number
@@ -284,7 +284,7 @@ def put_flow_without(crawl: Crawl, family: Family, place: bytes) -> None:
 
 
 def tie(crawl: Crawl, taskid: str) -> None:
-    """Have a task say that it belongs to the flow, wherever its record is."""
+    """Make a task a member of the flow, in whichever record it has."""
     record = join_links(crawl.get(layout.IDS, key(taskid)), layout.RECORD.size, Links(flow=1))
     crawl.put(layout.IDS, key(taskid), record)
     if taskid == "ready-1":
@@ -329,7 +329,7 @@ def test_what_does_not_agree_is_named(crawl: Crawl, name: str) -> None:
 
 
 def shown(problem: str) -> str:
-    """Without the key, which changes with the layout."""
+    """Remove the key, which changes with the layout."""
     before, _, after = problem.partition(" (key ")
     return before + after.partition(")")[2] if after else before
 

@@ -1,6 +1,6 @@
 """Edges between tasks in exports, imports and checks.
 
-Stores are made by a scheduler: a is a success, b runs, c waits for a and b, d for c, e for a task that nobody knows.
+Stores are made by a daemon's core: a is a success, b runs, c waits for a and b, d for c, e for an unknown task.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def world(make_world: MakeWorld) -> World:
     world.push("news", task("a"))
     fetcher.hello()
     fetcher.done("a")
-    world.push("news", task("b"), waiting("c", "a", "b"), waiting("d", "c"), waiting("e", "nobody"))
+    world.push("news", task("b"), waiting("c", "a", "b"), waiting("d", "c"), waiting("e", "ghost"))
     world.push("shop", waiting("f", TaskOf("news", "a"), TaskOf("news", "d")))
     fetcher.hello()
     return world
@@ -55,7 +55,7 @@ def imported(lines: list[bytes], form: ExportFormat = JSON, into: Disk | None = 
 
 
 def lived_on(world: World, disk: Disk) -> World:
-    """The world, going on with another disk."""
+    """Return the world, going on with another disk."""
     world.disk = disk
     world.restart()
     return world
@@ -78,9 +78,9 @@ def test_edges_survive_an_export_and_an_import(world: World, form: ExportFormat)
         fetcher.hello()
     assert list(fetcher.held) == ["f"]
     assert world.show("e").state == "blocked"
-    world.push("news", task("nobody"))
+    world.push("news", task("ghost"))
     fetcher.hello()
-    fetcher.done("nobody")
+    fetcher.done("ghost")
     fetcher.hello()
     assert "e" in fetcher.held
 
@@ -90,7 +90,7 @@ def test_what_was_not_told_yet_when_the_export_was_made_is_told_afterwards(world
     fetcher.hello(holds=[])
     world.advance(3600)
     fetcher.hello()
-    world.turn(fetcher.answers(fetcher.finished("b")))  # its children have not been told
+    world.turn(fetcher.answers(fetcher.finished("b")))  # its children have not heard of it
 
     world = lived_on(world, imported(exported(world)))
     assert world.show("c").state == "ready"

@@ -1,4 +1,4 @@
-"""What is exported from one store and brought into another is the same crawl, and can be done again."""
+"""An export of one store, imported into another, is the same crawl, and the import can be repeated."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ FIRST = b'{"taskqueue":1,"projects":[{"name":"news"}]}'
 
 @pytest.fixture
 def other() -> Disk:
-    """An empty disk in memory, for what is moved from it once more."""
+    """Make an empty disk in memory, for a second move."""
     return Disk()
 
 
 def tasks(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
-    """By taskid."""
+    """Return the tasks of an export, by taskid."""
     rows = [json.loads(line) for line in lines]
     return {row["taskid"]: row for row in rows if "taskid" in row}
 
@@ -66,7 +66,7 @@ def checked(disk: Disk) -> Findings:
 
 
 def many(count: int) -> list[bytes]:
-    """An export of so many ready tasks."""
+    """Make an export of a number of ready tasks."""
     rows = ({"project": "news", "taskid": f"t{n}", "state": "ready", "url": "http://site/"} for n in range(count))
     return [FIRST, *(json.dumps(row).encode() for row in rows), b'{"tasks":%d}' % count]
 

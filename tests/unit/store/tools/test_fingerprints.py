@@ -1,4 +1,4 @@
-"""A check of a sound store looks no task up, and one of a damaged store finds what looking each of them up finds."""
+"""A check of a sound store looks no task up; one of a damaged store finds what look-ups of each find."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Records = dict[Family, list[Entry]]
 
 
 class Counted:
-    """A store that counts the keys that are looked up in each family."""
+    """Store that counts the keys that are looked up in each family."""
 
     def __init__(self, store: StoreReader) -> None:
         self._store = store
@@ -48,7 +48,7 @@ class Counted:
 
 
 def lived() -> Disk:
-    """What a scheduler leaves: two projects, one divided into slots; edges, results, itags, tasks put off or failed."""
+    """Make a store by a core: two projects, one divided into slots; edges, results, itags, tasks put off or failed."""
     news: dict[str, Setting] = {"slot": {"by": "host", "delay": 100.0}}
     defaults: dict[str, Setting] = {"rate": inf, "retry_delay": [50.0]}
     world = World(CoreConfig(defaults=defaults, projects={"news": news, "shop": {}}))
@@ -66,7 +66,7 @@ def lived() -> Disk:
         fetcher.done(f"{project}-later", retry_after=500.0)
         parents = (TaskOf(project, f"{project}-good"), TaskOf(project, f"{project}-bad"))
         world.push(project, replace(task(f"{project}-child"), depends_on=parents))
-        world.push(project, replace(task(f"{project}-waits"), depends_on=(TaskOf(project, "nobody"),)))
+        world.push(project, replace(task(f"{project}-waits"), depends_on=(TaskOf(project, "ghost"),)))
     world.restart()
     return world.disk
 
@@ -83,7 +83,7 @@ def records_of(disk: Disk) -> Records:
 
 
 def damaged(records: Records, meta: dict[bytes, bytes], seed: int) -> Disk:
-    """With an entry deleted, changed, moved, or replaced by its neighbour."""
+    """Make a store with an entry deleted, changed, moved, or replaced by its neighbour."""
     chance = random.Random(seed)
     family = chance.choice([family for family in TASKS if records[family]])
     key, value = chance.choice(records[family])
@@ -106,7 +106,7 @@ def damaged(records: Records, meta: dict[bytes, bytes], seed: int) -> Disk:
 
 
 def flipped(text: bytes, chance: random.Random) -> bytes:
-    """With a bit changed."""
+    """Flip a bit."""
     if not text:
         return b"\0"
     at = chance.randrange(len(text))
@@ -114,12 +114,12 @@ def flipped(text: bytes, chance: random.Random) -> bytes:
 
 
 def told(findings: Findings) -> tuple[list[str], int, int]:
-    """What people are told of it."""
+    """Return the reported findings."""
     return sorted(map(str, findings.problems)), findings.entries, findings.tasks
 
 
 def looked_up(store: StoreReader) -> Findings:
-    """What is found by looking each task up."""
+    """Check by looking each task up."""
     findings = Findings()
     find_problems(store, findings, lambda entries: None, DamagedRows())
     return findings
@@ -165,6 +165,6 @@ def test_two_entries_that_were_exchanged_are_named(disk: Disk) -> None:
 
 
 def exchange(disk: Disk, family: Family, one: bytes, other: bytes) -> None:
-    """Put each of two values at the key of the other one."""
+    """Exchange the values at two keys."""
     values = disk.families[family].values
     values[one], values[other] = values[other], values[one]

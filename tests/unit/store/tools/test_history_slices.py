@@ -1,4 +1,4 @@
-"""What happened by the minute and the hour, moved to another store."""
+"""Events by the minute and the hour, moved to another store."""
 
 from __future__ import annotations
 
@@ -24,11 +24,15 @@ from tests.unit.store.conftest import exported
 HOUR = 472_222
 NEWS, SHOP = (5, 4, 3, 2, 1, 0), (10, 0, 0, 0, 0, 0)
 ALL = (20, 4, 3, 2, 1, 0)
-"""A project that is no more did the rest."""
+"""Sums over all projects, with those of a deleted one."""
 
 
 def fill(disk: Disk, *projects: str, points: dict[Resolution, dict[int, dict[str, Row]]] | None = None) -> None:
-    """A store with these projects; ``points`` by resolution, time, and project, or "" for all together."""
+    """Make a store with these projects.
+
+    Args:
+        points: events by resolution, time, and project, or "" for all together.
+    """
     with closing(MemoryStore(disk)) as store:
         ledger = Ledger(store)
         ledger.begin("boot-1")
@@ -43,7 +47,7 @@ def fill(disk: Disk, *projects: str, points: dict[Resolution, dict[int, dict[str
 
 @pytest.fixture
 def disk() -> Disk:
-    """With a minute and two hours of the projects news and shop."""
+    """Make a disk with a minute and two hours of the projects news and shop."""
     disk = Disk()
     fill(
         disk,

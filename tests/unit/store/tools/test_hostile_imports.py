@@ -1,4 +1,4 @@
-"""An export that somebody else wrote: it is brought in, or refused in one line; what was there stays as it was."""
+"""Exports from elsewhere: imported, or refused in one line; the store's own entries never change."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ VALUES: list[Any] = [
 
 
 def brought(export: bytes, store: MemoryStore, form: ExportFormat = JSON) -> int:
-    """How many tasks were brought in."""
+    """Import, and return the number of new tasks."""
     file = io.BytesIO(export)
     parts = lines(file, 1 << 20) if form is JSON else values(file, 1 << 20)
     return [each.new for each in import_lines(store, parts, "skip", 1000.0, Calendar(), form)][-1]
@@ -78,7 +78,7 @@ def _packed(part: Any) -> bytes:
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Of all that is in it."""
+    """Yield the paths of all parts of a value."""
     keys = value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     for key in keys:
         yield (*path, key)
@@ -86,7 +86,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed(part: Any, chance: random.Random) -> Any:
-    """With another value somewhere, or without one."""
+    """Change or remove a value somewhere."""
     part = json.loads(json.dumps(part))
     *path, last = chance.choice(list(places(part)))
     inner = part
@@ -100,7 +100,7 @@ def changed(part: Any, chance: random.Random) -> Any:
 
 
 def damaged(export: bytes, chance: random.Random) -> bytes:
-    """With other bytes somewhere, without some, or cut off."""
+    """Change or remove bytes somewhere, or cut the export off."""
     at = chance.randrange(len(export))
     middle = chance.choice([b"", bytes([chance.randrange(256)]), b"\xdf\xff\xff\xff\xff", b'"', b"["])
     return export[:at] + middle + (export[at + chance.randrange(9) :] if chance.random() < 0.8 else b"")

@@ -1,4 +1,4 @@
-"""About how much of the disk each project takes."""
+"""Estimates of the disk that each project takes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BIN_16 = b"\xc5"
 
 
 def made(random: Random, project: int, seq: int, state: int, body_bytes: int) -> Move:
-    """A task whose body can't be compressed."""
+    """Make a task whose body can't be compressed."""
     key = ready_key(0, seq) if state == READY else time_key(1.7e9, seq)
     task = Task(project, random.randbytes(16).hex(), state, key, seq)
     body = Raw(BIN_16 + body_bytes.to_bytes(2, "big") + random.randbytes(body_bytes))
@@ -40,8 +40,10 @@ def sizes(path: str) -> Sizes:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """A store with 600 tasks of 10 kB in ``large``, half of them failed, 3,000 of 300 bytes in ``small``, none in
-    ``empty``; half of it in tables, half in the log."""
+    """Make a store with 600 tasks of 10 kB in ``large``, half of them failed, 3,000 of 300 bytes in ``small``.
+
+    ``empty`` has no tasks; half of the entries is in tables, half in the log.
+    """
     random = Random(1)
     with closing(RocksStore(tmp_path)) as store:
         ledger = Ledger(store)

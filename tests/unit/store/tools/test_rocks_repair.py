@@ -1,4 +1,4 @@
-"""Saving what can be saved of damaged stores: the new one is sound, and what is lost is said."""
+"""Repairs of damaged stores: the new store is sound, and losses are reported."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STATES: tuple[TaskState, ...] = ("ready", "delayed", "success")
 
 
 def lines() -> Iterator[bytes]:
-    """Of a store with two projects."""
+    """Yield an export of a store with two projects."""
     yield JSON.encode(FirstLine(VERSION, [ProjectLine("news"), ProjectLine("shop")]))
     for n in range(TASKS):
         name = ("news", "shop")[n % 2]
@@ -50,7 +50,7 @@ def lines() -> Iterator[bytes]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store whose entries are in tables."""
+    """Make a store whose entries are in tables."""
     path = tmp_path_factory.mktemp("made") / "store"
     with closing(RocksStore(path)) as store:
         for _ in import_lines(store, lines(), "refuse", 0.0, Calendar()):
@@ -66,7 +66,7 @@ def path(made: Path, tmp_path: Path) -> Path:
 
 
 def repaired(path: str | Path, to: Path) -> Repaired:
-    """Repair a store, and see that the old one is as it was, and the new one sound."""
+    """Repair a store, and check that the old one is unchanged, and the new one sound."""
     before = {file.name: file.read_bytes() for file in Path(path).iterdir() if file.is_file()}
     done = repair(str(path), str(to), 0.0, Calendar(), lambda tasks: None)
     assert {file.name: file.read_bytes() for file in Path(path).iterdir() if file.is_file()} == before
@@ -79,7 +79,7 @@ def repaired(path: str | Path, to: Path) -> Repaired:
 
 
 def states(path: Path) -> dict[str, str]:
-    """By taskid, the states of news."""
+    """Return the states of news's tasks, by taskid."""
     found = {}
     with closing(ReadOnlyStore(str(path))) as reader:
         for state, family in layout.ORDERS.items():
@@ -95,7 +95,7 @@ STATES_OF_NEWS = {
     "ready-1": "ready", "ready-2": "ready", "leased": "ready", "unlisted": "ready", "delayed": "delayed",
     "ended": "success", "failed": "failed", "cancelled": "cancelled",
 }  # fmt: skip
-"""By taskid, of the crawl that lies on the disk, if nothing of it is lost."""
+"""States by taskid of the crawl on the disk, if nothing of it is lost."""
 
 
 def test_of_a_sound_store_nothing_is_lost(stored: Crawl, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_of_a_sound_store_nothing_is_lost(stored: Crawl, tmp_path: Path) -> None
 
 
 def results(path: Path) -> dict[str, bytes]:
-    """By taskid, those of news."""
+    """Return the results of news's tasks, by taskid."""
     with closing(ReadOnlyStore(str(path))) as reader:
         return {key[4:].decode(): value for page in pages(reader, layout.RESULTS) for key, value in page}
 
@@ -188,7 +188,7 @@ def test_tasks_of_a_project_without_its_record_are_in_one_that_is_stopped(stored
 
 
 def table_of(path: Path, family: str) -> Path:
-    """The only table that a family has."""
+    """Return the only table of a family."""
     name = (path / "CURRENT").read_text().strip()
     with (path / name).open("rb") as file:
         manifest = read_manifest(name, file)
@@ -256,7 +256,7 @@ def test_without_a_manifest_or_an_empty_log_all_is_saved(
 
 
 def middle_part(log: bytearray) -> int:
-    """Where a part begins that is neither the first nor the last of a batch."""
+    """Find the start of a part that is neither the first nor the last of a batch."""
     return next(at for at in range(0, len(log), BLOCK) if log[at + HEADER.size - 1] == MIDDLE)
 
 

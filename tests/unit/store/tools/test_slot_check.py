@@ -23,7 +23,7 @@ NEWS = 1
 
 
 def divided(by: str = "host", slots: int = 100_000) -> World:
-    """Two tasks of a.org, one of b.org, which is processing, and one of no host."""
+    """Push two tasks of a.org, one of b.org, which is processing, and one without a host."""
     config = CoreConfig(
         defaults={"rate": inf, "slot": {"by": by, "delay": 100.0}}, projects={"news": {}}, slots_in_memory=slots
     )
@@ -60,7 +60,7 @@ def project(world: World) -> ProjectRecord:
 
 
 def say(world: World, **changes: object) -> None:
-    """Have the record of the project's division say otherwise."""
+    """Change the record of the project's division."""
     record = project(world)
     assert record.slots is not None
     put(
@@ -85,7 +85,7 @@ def forget_entries(world: World, name: str, *families: Family) -> None:
 
 
 def move_entry(world: World, family: Family, division: int, place: bytes) -> None:
-    """Let a.org have this entry only."""
+    """Leave only this entry of a.org."""
     forget_entries(world, "a.org")
     put(world, family, slot_key(NEWS, division) + place + number_of(world, "a.org").to_bytes(4, "big"))
 
@@ -167,7 +167,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         lambda world: put(world, layout.SLOTS, slot_key(NEWS, number_of(world, "a.org")), b"\xc1"),
         "can't be read",
     ),
-    "an entry that is no key": (
+    "an entry that is not a key": (
         lambda world: put(world, layout.SLOTS_READY, slot_key(NEWS, 1) + b"abc"),
         "11 bytes are not a key",
     ),

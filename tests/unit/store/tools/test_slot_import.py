@@ -1,4 +1,4 @@
-"""Tasks of slots that were exported, or saved from a damaged store, are in their slots again when a daemon has them."""
+"""Exported or repaired tasks of slots are in their slots again once a daemon has them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.memory_store import MemoryStore
 from tests.unit.core.conftest import World, laid_over, task
 
 SLOTS = {"a.org": 2, "b.org": 1, "own": 1}
-"""How many ready tasks each has, in the end."""
+"""Ready tasks of each slot in the end."""
 
 
 def made(**defaults: Any) -> World:
@@ -38,7 +38,7 @@ def made(**defaults: Any) -> World:
 
 
 def filled() -> World:
-    """With two tasks of a.org, one of b.org that is processing, and one that names its slot."""
+    """Push two tasks of a.org, one of b.org that is processing, and one that names its slot."""
     world = made()
     world.push("news", task("b1", url="http://b.org/1"))
     world.advance(60)
@@ -54,7 +54,7 @@ def lines_of(world: World) -> list[bytes]:
 
 
 def bring(world: World, lines: list[bytes]) -> None:
-    """Import into the store of a daemon that is not running then."""
+    """Import into the store of a daemon that is stopped meanwhile."""
     world.ledger.stop()
     list(import_lines(MemoryStore(world.disk), lines, "skip", 0.0, Calendar()))
 
@@ -64,7 +64,7 @@ def problems(world: World) -> list[str]:
 
 
 def backlogs(world: World) -> dict[str, int]:
-    """Ready tasks of each slot."""
+    """Count the ready tasks of each slot."""
     asked = SlotList(session="person", n=world.n(), project="news", all=True)
     world.turn(asked)
     world.settle()
@@ -139,7 +139,7 @@ def test_a_repaired_store_is_divided_when_a_daemon_starts(tmp_path: Path, *, is_
 
 
 def copy(source: Any, target: Store) -> None:
-    """All entries but what a store keeps for itself."""
+    """Copy all entries except the store's own."""
     puts = {
         family: [entry for page in pages(source, family) for entry in page]
         for family in layout.FAMILIES

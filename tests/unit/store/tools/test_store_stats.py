@@ -1,4 +1,4 @@
-"""The figures of a store: exact where that is promised, and a word when the cache is too short."""
+"""Figures of a store: exact where promised, and a warning if the cache is too small."""
 
 from __future__ import annotations
 
