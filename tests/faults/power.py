@@ -1,13 +1,13 @@
-"""Power cuts: of a folder whose user was killed, what a disk might have kept, by what was really synced.
+"""Power cuts: leave in the folder of a killed process what a disk might have kept, by its syncs.
 
-1. Bytes of a file that a sync covered are kept. Of what was appended since, any part may be there, any of that as
-   zeros or as garbage; of what was written over since, the first writes may have been made.
-2. Names that a sync of the folder covered are kept. Of those that were made, changed and deleted since, the first ones
-   may have been, because file systems journal them in their order.
-3. What a failed sync was to cover may be lost for good, even if a later one of the same file works: the kernel has
-   dropped it and forgets that it did.
+1. Bytes of a file that a sync covered are kept. Of bytes appended since, any part may be kept, any of that as zeros or
+   as garbage; of overwritten bytes, the first writes may have been made.
+2. Names that a sync of the folder covered are kept. Of later changes of names, the first ones may have been made,
+   because file systems journal them in order.
+3. Bytes that a failed sync should have covered may be lost for good, even if a later sync of the file works: the kernel
+   has dropped them and forgets that it did.
 
-The record of a shim says what was synced; files that have lost their names are in its graves.
+The shim's record has the syncs; files that have lost their names are in its graves.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GARBAGE_MOST: Final = 500
-"""Bytes behind the end of a log that were never written."""
+"""Bytes behind the end of a log that were never written, at most."""
 
 Names = dict[str, int]
 """Inodes by names."""
@@ -37,13 +37,13 @@ Names = dict[str, int]
 
 @dataclass
 class _File:
-    """What is known of one.
+    """State of a file.
 
     Attributes:
-        synced: so many bytes of it are safe.
-        lost: (start, end) of what failed syncs were to cover.
-        content: all of it, if parts of it were written over; None: it was only appended to.
-        safe_content: of that, as it was at the last sync.
+        synced: bytes of it that are safe.
+        lost: (start, end) of ranges that failed syncs should have covered.
+        content: whole content, if parts of it were overwritten; None if it was only appended to.
+        safe_content: content at the last sync, likewise.
     """
 
     synced: int = 0
@@ -54,10 +54,10 @@ class _File:
 
 
 class Cut(NamedTuple):
-    """What a power cut took.
+    """Losses of a power cut.
 
     Attributes:
-        bytes: that were written and not synced, or made of garbage.
+        bytes: bytes that were written and not synced, or made of garbage.
         names: changes of names.
     """
 
@@ -66,22 +66,22 @@ class Cut(NamedTuple):
 
 
 class Least(Random):
-    """In the place of chance: a disk that has kept of what was not synced nothing, but for garbage behind a log."""
+    """Stands for chance: a disk that has kept nothing unsynced, except for garbage behind a log."""
 
     def choice(self, seq: SupportsLenAndGetItem[T]) -> T:
         return seq[0]
 
 
 class Power:
-    """Of the disk that a store lies on."""
+    """Power of a store's disk."""
 
     def __init__(self, shim: Shim) -> None:
-        """Everything that is in the store's folder now is taken to be safe."""
+        """Record that everything in the store's folder is safe now."""
         self._shim = shim
         self._note()
 
     def cut(self, chance: Random) -> Cut:
-        """Leave in the store's folder what the disk might have kept; whoever used it must have been killed."""
+        """Leave in the store's folder what the disk might have kept; the process that used it must have been killed."""
         files, names, changes = self._played()
         kept = chance.choice([0, len(changes), chance.randint(0, len(changes))])
         for change in changes[:kept]:
@@ -100,12 +100,12 @@ class Power:
         self._contents = {path.stat().st_ino: path.read_bytes() for path in found if path.stat().st_size <= 4096}
 
     def _played(self) -> tuple[dict[int, _File], Names, list[Event]]:
-        """Files by inode, the names that are safe, and the changes of names since."""
+        """Return files by inode, the safe names, and later changes of names."""
         files = {inode: _File(size) for inode, size in self._sizes.items()}
         names = dict(self._names)
         changes: list[Event] = []
-        covering: dict[int, int] = {}  # by the thread whose sync is under way: bytes of a file
-        journaling: dict[int, int] = {}  # by that of one of the folder: changes of names
+        covering: dict[int, int] = {}  # by the syncing thread: bytes of a file
+        journaling: dict[int, int] = {}  # by the thread that syncs the folder: changes of names
         for each in events(self._shim.record):
             file = files.setdefault(each.inode, _File())
             if each.call == "sync-folder" and not each.ended:
@@ -136,7 +136,7 @@ class Power:
         return files, names, changes
 
     def _rebuild(self, names: Names, files: dict[int, _File], chance: Random) -> int:
-        """Make the folder anew with these names; returns the bytes that are gone."""
+        """Make the folder anew with these names; return the number of lost bytes."""
         store = self._shim.store
         places = {path.stat().st_ino: path for folder in (store, self._shim.graves) for path in _files(folder)}
         after = store.with_name("after-the-cut")
@@ -167,7 +167,7 @@ def _apply(names: Names, change: Event) -> None:
 
 
 def _shrink(file: _File, size: int) -> None:
-    """It has at most so many bytes now; what is written behind them from now on is another matter."""
+    """Note that the file has at most this size; bytes written behind it later are new."""
     file.synced = min(file.synced, size)
     file.lost = [(start, min(end, size)) for start, end in file.lost if start < size]
 
@@ -188,7 +188,7 @@ def _lay(content: bytearray, offset: int, piece: bytes) -> None:
 
 
 def _spoil(path: Path, file: _File, chance: Random) -> int:
-    """Take from a file what need not have been kept; returns how many bytes."""
+    """Remove from a file what the disk need not have kept; return the number of bytes."""
     if file.content is not None:
         content = bytearray(file.safe_content)
         for offset, piece in file.over[: chance.choice([0, len(file.over), chance.randint(0, len(file.over))])]:

@@ -1,9 +1,9 @@
-"""What a shim wrote down: the calls of a process, in an order in which they happened.
+"""Record of a shim: the calls of a process, in an order in which they happened.
 
     began ── the call is made ── ended
 
-A call that is under way has begun only; ``ended`` comes before its caller knows. What was sent may be with its
-receiver before the sending has ended.
+A running call has only begun; ``ended`` comes before its caller knows. Sent bytes may reach their receiver before the
+call has ended.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ Message = dict[str, Any]
 
 
 class Event(NamedTuple):
-    """A moment of a call.
+    """Moment of a call.
 
     Attributes:
-        name: of the file; "." is the folder; of a rename: the old and the new one, with a slash between; empty: a
+        name: name of the file; "." for the folder; for a rename the old and the new one, joined by a slash; empty for a
             socket.
-        result: what the call returned; when a sync began: the file's size; of an open: 1 if it made the file.
-        error: a number of errno; 0: it worked.
-        offset: where it wrote; of a truncation: the new size.
-        thread: that made the call; it makes one at a time.
-        bytes: what was written, or, when a sending began, what was offered to a socket; as far as the shim was to
-            keep it.
+        result: return value of the call; when a sync begins, the file's size; for an open 1 if it made the file.
+        error: number of errno; 0 for a success.
+        offset: offset of a write; for a truncation the new size.
+        thread: thread that made the call; it makes one at a time.
+        bytes: written bytes, or, at the beginning of a send, the bytes offered to a socket; as far as the shim keeps
+            them.
     """
 
     call: Call
@@ -56,7 +56,7 @@ class Event(NamedTuple):
 
 
 def events(record: Path) -> Iterator[Event]:
-    """All that was written down so far."""
+    """Yield all events so far."""
     raw = record.read_bytes()
     at = 0
     while at + _HEAD.size <= len(raw):
@@ -71,21 +71,21 @@ def events(record: Path) -> Iterator[Event]:
 
 
 def log_writes(calls: Sequence[Event]) -> list[int]:
-    """Places of what was written to the engine's log."""
+    """Return the indices of writes to the engine's log."""
     return [at for at, each in enumerate(calls) if _is_write(each) and each.name.endswith(".log")]
 
 
 def log_syncs(calls: Sequence[Event]) -> list[int]:
-    """Places at which syncs of the engine's log began."""
+    """Return the indices at which syncs of the engine's log began."""
     return [
         at for at, each in enumerate(calls) if each.call == "sync" and each.name.endswith(".log") and not each.ended
     ]
 
 
 def covered(calls: Sequence[Event]) -> dict[int, int]:
-    """By the place of each write: where the first sync that began after it, of the same file, has ended well.
+    """Map each write to the end of the first successful sync of its file that began after it, by index.
 
-    A write that no sync has covered is not in it.
+    Writes that no sync has covered are missing.
     """
     by: dict[int, int] = {}
     written: dict[int, list[int]] = {}
@@ -102,9 +102,9 @@ def covered(calls: Sequence[Event]) -> dict[int, int]:
 
 
 def sent(calls: Sequence[Event]) -> Iterator[tuple[int, Message]]:
-    """Every message that left by a socket, with the place where the call began that sent the first of it.
+    """Yield every message that left by a socket, with the index of the call that began to send it.
 
-    What leaves by a connection is a stream of ZMTP (RFC 23): a greeting of 64 bytes, then frames.
+    The bytes of a connection are a stream of ZMTP (RFC 23): a greeting of 64 bytes, then frames.
     """
     streams: dict[int, list[tuple[int, bytes]]] = {}
     for at, each in enumerate(calls):

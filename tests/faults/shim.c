@@ -3,7 +3,7 @@
  *
  *     FAULTS_FOLDER    the folder; only what lies directly in it is looked at
  *     FAULTS_GRAVES    another one on the same disk: files that lose their names are linked into it, by inode
- *     FAULTS_RULES     a file with RULES rules, which whoever makes it may change at any time
+ *     FAULTS_RULES     a file with RULES rules, which its maker may change at any time
  *     FAULTS_RECORD    the file to which records are appended; optional
  *     FAULTS_BYTES     "1": records have what was written and sent
  *     FAULTS_BOOT_ID   a file that is opened in the place of the kernel's boot id; optional

@@ -1,8 +1,8 @@
-"""What lies between a process and its disk and sockets: it writes down calls, and makes some of them fail.
+"""Layer between a process and its disk and sockets: it records calls, and makes some of them fail.
 
-``shim.c`` is compiled by the C compiler that is there and preloaded into the process, so that the daemon and its engine
-are the real ones. Here are its ends: where it lies, what it is told by its environment, and its rules, which lie in a
-file that both have in memory and may be changed at any moment.
+``shim.c`` is compiled by the system's C compiler and preloaded into the process, so that the daemon and its engine are
+the real ones. This module has its paths, the environment that configures it, and its rules, which are in a file that
+both have in memory and may be changed at any moment.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Call = Literal["open", "write", "pwrite", "sync", "sync-folder", "rename", "unli
 CALLS: Final[tuple[Call, ...]] = (
     "open", "write", "pwrite", "sync", "sync-folder", "rename", "unlink", "truncate", "send",
 )  # fmt: skip
-"""As the shim numbers them."""
+"""Calls in the order of the shim's numbers."""
 
 SHORT: Final = 0
-"""In the place of an error: only a part is written, and the call says so."""
+"""Stands for an error: only a part is written, and the call says so."""
 
 ALWAYS: Final = 1000
 FOR_EVER: Final = 0xFFFFFFFF
@@ -37,10 +37,10 @@ SOURCE: Final = Path(__file__).with_name("shim.c")
 
 
 def build(folder: Path) -> Path:
-    """Compile the shim into a folder; returns the library.
+    """Compile the shim into a folder; return the library.
 
     Raises:
-        RuntimeError: there is no C compiler, or it can't.
+        RuntimeError: there is no C compiler, or it fails.
     """
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
@@ -54,18 +54,18 @@ def build(folder: Path) -> Path:
 
 
 class Shim:
-    """The one beneath a daemon.
+    """Shim beneath a daemon.
 
     Attributes:
-        store: the folder whose files are looked at.
-        record: the file of what it wrote down; there from the start of the process on.
-        graves: the folder with files that lost their names, named by their inodes.
-        boot_id: the file that names the run of the machine, for the process.
-        environment: of the process that it is to lie beneath; WITH_BYTES beside it records what is written and sent.
+        store: folder of the watched files.
+        record: file of its record; exists from the start of the process on.
+        graves: folder with files that lost their names, named by their inodes.
+        boot_id: file with the boot id that the process reads.
+        environment: variables of the process; adding WITH_BYTES records written and sent bytes.
     """
 
     def __init__(self, library: Path, folder: Path, store: Path) -> None:
-        """Make what it needs in a folder on the disk of the store."""
+        """Make its files in a folder on the disk of the store."""
         self.store = store
         self.record = folder / "record"
         self.graves = folder / "graves"
@@ -95,13 +95,13 @@ class Shim:
         count: int = 1,
         per_mille: int = ALWAYS,
     ) -> None:
-        """Let calls fail from now on, beside what was said before.
+        """Let calls fail from now on, beside earlier rules.
 
         Args:
-            error: a number of errno, or SHORT.
-            part: what a file's name must have in it.
-            skip, count: of the calls, so many work first, and so many fail then.
-            per_mille: the chance of each.
+            error: number of errno, or SHORT.
+            part: text that a file's name must contain.
+            skip, count: number of calls that work first, and of calls that fail then.
+            per_mille: chance of each call to fail.
         """
         self._add(calls, error, part, skip, count, per_mille, held=0)
 
@@ -115,7 +115,7 @@ class Shim:
 
     @property
     def struck(self) -> bool:
-        """Each call that was to fail has failed."""
+        """Whether each call that was to fail has failed."""
         return not any(rule[3] for rule in _RULE.iter_unpack(self._rules[:]))
 
     def _add(
@@ -124,7 +124,7 @@ class Shim:
         bits = sum(1 << CALLS.index(call) for call in calls)
         rule = bytearray(_RULE.pack(bits, error, skip, count, per_mille, held, part.encode()))
         free = next(at for at in range(0, len(self._rules), _RULE.size) if not any(self._rules[at : at + _RULE.size]))
-        # What puts it in force comes last.
+        # This field puts the rule in force, so it comes last.
         count_at = _RULE.size - 40 - 12
         rule[count_at : count_at + 4] = bytes(4)
         self._rules[free : free + _RULE.size] = bytes(rule)

@@ -1,4 +1,4 @@
-"""How long the daemon waits between attempts to use its store again."""
+"""Pauses of the daemon between attempts to use its store again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from taskqueue.server.store_opener import Backoff
 
 
 def pauses(backoff: Backoff, now: float, until: float) -> list[float]:
-    """Pauses of attempts that fail at once, from one moment to another."""
+    """Return the pauses of attempts that fail at once, from one moment to another."""
     found: list[float] = []
     while now < until:
         found.append(backoff.next(now))

@@ -1,4 +1,4 @@
-"""What environment variables say of the settings, and in what words a bad one is refused."""
+"""Environment variables as settings, and the messages about bad ones."""
 
 from __future__ import annotations
 

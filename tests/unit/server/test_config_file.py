@@ -1,4 +1,4 @@
-"""The config file: defaults, what is refused and in what words, and what a reload changes."""
+"""The config file: defaults, messages about bad settings, and changes by a reload."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHIPPED = Path(__file__).parents[3] / "conf" / "taskqueue.toml"
 
 
 TABLES = ["fetch", "on_finished", "cron"]
-"""Settings of a project that are sections of their own, without a default that TOML could say."""
+"""Settings of a project that are sections of their own, without a default in TOML."""
 
 EXAMPLE = re.compile(r'# (\[[\w.-]+("[^"]+")?\]|\w+ = .*)(\s+#.*)?')
 
@@ -43,12 +43,12 @@ ALL = ", ".join(Settings.__struct_fields__)
 
 
 def is_example(line: str) -> bool:
-    """A line that works when its first sign is taken away."""
+    """Whether a line works when its first character is taken away."""
     return EXAMPLE.fullmatch(line) is not None
 
 
 def refusal(text: str) -> list[str]:
-    """What is said of a file with this text, line by line."""
+    """Return the messages about a file with this text, line by line."""
     with pytest.raises(ConfigError) as caught:
         build(tomllib.loads(text), "conf/taskqueue.toml")
     return str(caught.value).splitlines()
@@ -102,7 +102,7 @@ def test_a_section_that_says_both_the_delay_and_the_rate_of_slots_is_refused() -
 
 
 def test_every_setting_of_a_project_is_explained_where_it_is_declared() -> None:
-    """A new one is declared and explained there, and shipped with its default: no third place lists them."""
+    """A new setting is declared and explained there, and shipped with its default: no third place lists them."""
     explained = re.findall(r"^ {8}([\w, ]+):", str(Settings.__doc__), re.MULTILINE)
 
     assert {name for names in explained for name in names.split(", ")} - {"ValueError"} == set(
@@ -120,7 +120,7 @@ def test_the_core_is_told_its_own_defaults_if_the_file_says_nothing() -> None:
     assert core_config(Config(), "1.0") == CoreConfig(version="1.0")
 
 
-# ---------------------------------------------------------------------------------------- what it may say
+# ---------------------------------------------------------------------------------------- valid files
 
 
 @pytest.mark.parametrize(
@@ -443,7 +443,7 @@ def test_no_problem_hides_another_and_each_is_said_once() -> None:
 
 
 def places(lines: list[str]) -> list[str]:
-    """The keys that lines are about, up to the first space in them."""
+    """Return the keys that lines begin with, up to the first space."""
     return [line.split()[1].rstrip(":") for line in lines]
 
 
@@ -518,7 +518,7 @@ EXPLICIT = [
     for section, table in tomllib.loads(SHIPPED.read_text()).items()
     for key, value in flat(table)
 ]
-"""Files that say one default each, of all settings that have one."""
+"""Files with one explicit default each, of all settings that have one."""
 
 
 @pytest.mark.parametrize("text", ["", SHIPPED.read_text(), *EXPLICIT])

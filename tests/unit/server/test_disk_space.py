@@ -1,4 +1,4 @@
-"""Disk: when it is looked at, and when it has room. The file system is the real one; its limits are made to fit."""
+"""Disk: when it is checked, and when it has room. The file system is the real one; its limits are made to fit."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_after_it_was_full_a_tenth_more_must_be_free(tmp_path: Path) -> None:
     disk = DiskSpace(str(tmp_path), min_free=TOO_MUCH)
     disk.look(0.0)
 
-    disk.use(int(free / 1.05))  # there is that much, and not a tenth more
+    disk.use(int(free / 1.05))  # that much is free, and not a tenth more
     assert not disk.look(100.0)
     disk.use(free // 2)
     assert disk.look(200.0)

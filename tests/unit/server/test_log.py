@@ -1,4 +1,4 @@
-"""Lines of the log: events of tasks, and the summary of a minute."""
+"""Lines of the daemon log: events of tasks, and the summary of a minute."""
 
 from __future__ import annotations
 

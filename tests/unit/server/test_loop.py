@@ -1,5 +1,4 @@
-"""The loop when its store fails or is slow: what waited is dropped, the core is loaded again, nothing acknowledged is
-lost.
+"""The loop when its store fails or is slow: waiting replies are dropped, the core is loaded again, nothing is lost.
 
 The real loop on a real socket; only the disk is made to fail. The client runs in a second thread, because the loop's
 signals belong to the first.
@@ -45,7 +44,7 @@ SLOW_SECONDS = 0.2
 
 
 class WallClock(Clock):
-    """A clock whose wall time is set by hand."""
+    """Clock whose wall time is set by hand."""
 
     def __init__(self, wall: float) -> None:
         super().__init__()
@@ -56,10 +55,10 @@ class WallClock(Clock):
 
 
 class Trouble:
-    """What goes wrong with a disk: errors to raise, by what is called, each once.
+    """Failures of a disk: errors to raise, by call, each once.
 
     Attributes:
-        opened: how often the store was opened.
+        opened: number of times the store was opened.
         order: the syncs that began, and the types of the messages that were sent, in their order.
     """
 
@@ -78,20 +77,20 @@ class Trouble:
         self.coming.setdefault(what, []).extend(errors)
 
     def let_recover(self) -> None:
-        """Nothing of what was to fail does."""
+        """Cancel all failures."""
         self.coming = {}
 
     def let_hang(self) -> None:
-        """Writes wait until it is over."""
+        """Let writes wait until ``over`` is set."""
         self.over.clear()
 
     def let_syncs_hang(self) -> None:
-        """Syncs wait until ``synced`` is set; ``sync_begun`` says that one does."""
+        """Let syncs wait until ``synced`` is set; ``sync_begun`` is set when one does."""
         self.sync_begun.clear()
         self.synced.clear()
 
     def let_stop(self) -> None:
-        """At the next sync, which is a slow one, the daemon is told to stop."""
+        """Stop the daemon at the next sync, which is a slow one."""
         self.stop_comes = True
 
     def may_fail(self, what: str) -> None:
@@ -110,7 +109,7 @@ class Trouble:
 
 
 class FailingStore:
-    """A RocksStore on a disk that has trouble. What ``begin`` writes always works; to open may fail."""
+    """RocksStore on a failing disk; writes of ``begin`` always work, opening may fail."""
 
     def __init__(self, path: Path, trouble: Trouble) -> None:
         trouble.may_fail("open")
@@ -153,7 +152,7 @@ class FailingStore:
 
 
 class NotingRouter(Router):
-    """Notes what it sends. A select takes so long that a sync could begin meanwhile."""
+    """Records sent messages. A select takes so long that a sync could begin meanwhile."""
 
     def __init__(self, meters: Meters, trouble: Trouble) -> None:
         super().__init__("tcp://127.0.0.1:*", 1 << 20, meters)
@@ -171,7 +170,7 @@ class Client:
     """Repeats its request, as clients do, until it is answered.
 
     Attributes:
-        url: of the daemon.
+        url: address of the daemon.
     """
 
     def __init__(self, url: str) -> None:
@@ -189,13 +188,13 @@ class Client:
         return answer
 
     def own_answer(self) -> dict[str, Any]:
-        """The next message to the last request; a request that was repeated is answered more than once."""
+        """Return the next message to the last request; a repeated request is answered more than once."""
         while (answer := self.answer()).get("n") != self._n:
             continue
         return answer
 
     def answer(self) -> dict[str, Any]:
-        """The next message, whatever it is."""
+        """Return the next message of any kind."""
         for _ in range(REPEATS):
             if self._socket.poll(REPEAT_MS):
                 return dict(msgpack.unpackb(self._socket.recv()))
@@ -203,12 +202,12 @@ class Client:
         raise AssertionError("no answer")
 
     def unasked(self) -> dict[str, Any]:
-        """What comes without a further word of the client's."""
+        """Return the next message that comes without a further request."""
         assert self._socket.poll(UNASKED_MS), "nothing came"
         return dict(msgpack.unpackb(self._socket.recv()))
 
     def until(self, kind: str, milliseconds: int = UNASKED_MS) -> list[str]:
-        """The types of what comes, up to one that is of this kind; empty: none of this kind comes in time."""
+        """Return the types of messages up to one of this kind; empty if none of this kind comes in time."""
         types: list[str] = []
         while self._socket.poll(milliseconds):
             types.append(msgpack.unpackb(self._socket.recv())["type"])
@@ -217,7 +216,7 @@ class Client:
         return []
 
     def say(self, kind: str, **fields: Any) -> dict[str, Any]:
-        """Ask once; the next message that comes."""
+        """Ask once; return the next message."""
         self.send(kind, **fields)
         return self.unasked()
 
@@ -226,7 +225,7 @@ class Client:
         return list(self.ask("new-task", project="news", tasks=[task])["outcomes"])
 
     def repeat(self) -> dict[str, Any]:
-        """Send the last request again, once; the next message that comes."""
+        """Send the last request again, once; return the next message."""
         self._socket.send(self._last)
         return self.unasked()
 
@@ -331,7 +330,7 @@ def test_after_a_failed_sync_answers_wait_for_syncs_that_began_after_it(tmp_path
         client.send("project-do", project="news", action="stop")
         client.send("status")
 
-        # What keeps nothing needn't wait: so it overtakes what was asked before it, twice.
+        # A reply that needs no sync doesn't wait: so it overtakes the replies to earlier requests, twice.
         before = client.until("status-reply")
         client.send("status")
         before += client.until("status-reply")

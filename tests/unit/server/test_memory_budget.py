@@ -1,4 +1,4 @@
-"""What the settings allow the daemon to take has to fit into what it may take."""
+"""The memory that settings allow must fit into the daemon's limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the meters have counted is told minute by minute."""
+"""Figures of the meters, minute by minute."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from taskqueue.server.meters import Meters, MinuteMeter
 
 
 def took(meters: Meters, seconds: float, turns: int = 1) -> None:
-    """Take turns, each with a commit and a sync that take so long."""
+    """Take turns, each with a commit and a sync of this duration."""
     for _ in range(turns):
         meters.turns += 1
         meters.writes += 1

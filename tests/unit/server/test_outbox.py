@@ -1,4 +1,4 @@
-"""What may leave when, and in which order."""
+"""When messages may leave, and in which order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ A, B = Peer(b"a"), Peer(b"b")
 
 
 class Wire:
-    """Where messages leave to."""
+    """Records the messages that leave."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[Peer, bytes]] = []

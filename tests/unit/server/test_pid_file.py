@@ -1,4 +1,4 @@
-"""A pid file where there is no room for it; all else about pid files is tested with real daemons (test_running.py)."""
+"""A pid file on a full disk; all else about pid files is tested with real daemons (test_running.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sleeping: never too short, never past what there is to do."""
+"""Sleeping: never too short, never past the next thing to do."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from taskqueue.server.syncer import Syncer
 FOREVER = 1e12
 SOON = 0.01
 ONE_AND_A_BIT = 0.0019
-"""Seconds: what is cut off, not rounded up, would be a millisecond."""
+"""Seconds that would be a millisecond if they were cut off instead of rounded up."""
 
 
 class Bed:
-    """A poller with a socket, signals and a syncer of its own.
+    """Poller with a socket, signals and a syncer of its own.
 
     Attributes:
-        friend: whose messages reach the socket.
+        friend: socket whose messages reach the poller's.
     """
 
     def __init__(self, signals: Signals) -> None:
@@ -41,7 +41,7 @@ class Bed:
         self.poller = Poller(self.meters, self.socket, signals, self.syncer)
 
     def _wait_until_connected(self) -> None:
-        """A connection that is still being made ends a sleep up to a millisecond before its time."""
+        """Wait for the connection, which ends a sleep up to a millisecond early while it is being made."""
         self.friend.send(b"")
         self.socket.recv()
 
@@ -102,7 +102,7 @@ def test_while_it_is_deaf_no_message_wakes_it_up(bed: Bed) -> None:
 def test_what_was_synced_before_it_falls_asleep_keeps_it_awake(bed: Bed) -> None:
     bed.syncer.wrote()
     bed.syncer.sync_soon()
-    bed.syncer._end()  # it is synced, and nobody was told
+    bed.syncer._end()  # it is synced, and the loop was not woken
 
     bed.poller.sleep(SOON)
 

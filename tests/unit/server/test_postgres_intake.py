@@ -1,4 +1,4 @@
-"""Rows of an inbox, whatever producers have put into them: each is a task, or refused with the reason."""
+"""Rows of an inbox with any content: each becomes a task, or is refused with the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GOOD: Final = InboxRow(b"good", 20, b"news", b"http://site/", None, None, None, 
 
 
 class Rows:
-    """A table that has some rows."""
+    """Table with some rows."""
 
     where = "a database"
     inbox_has_more = has_retired = False
@@ -32,18 +32,18 @@ class Rows:
         return -1
 
     def hear(self) -> None:
-        """Nothing is ever notified."""
+        """Read no notifications."""
 
     def has_heard(self) -> bool:
         return False
 
 
 ODD: Final[dict[str, dict[str, Any]]] = {
-    "url that is no UTF-8": {"url": b"http://site/\xff"},
-    "project that is no UTF-8": {"project": b"\xed\xa0\x80"},
-    "taskid that is no UTF-8": {"taskid": b"\xfe"},
-    "policy that is no UTF-8": {"on_parent_failure": b"\xff"},
-    "body that is no UTF-8": {"body": b'"\xff"'},
+    "url that is not UTF-8": {"url": b"http://site/\xff"},
+    "project that is not UTF-8": {"project": b"\xed\xa0\x80"},
+    "taskid that is not UTF-8": {"taskid": b"\xfe"},
+    "policy that is not UTF-8": {"on_parent_failure": b"\xff"},
+    "body that is not UTF-8": {"body": b'"\xff"'},
     "half a character": {"body": b'"\\ud800"'},
     "nested deep": {"body": b"[" * DEEP + b"]" * DEEP},
     "maps nested deep": {"schedule": b'{"a":' * DEEP + b"1" + b"}" * DEEP},

@@ -1,4 +1,4 @@
-"""How much memory the control groups of a process allow."""
+"""Memory that the control groups of a process allow."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from taskqueue.server.limits import group_bytes, machine_bytes
 
 UNLIMITED = 2**63 - 4096
-"""What version 1 says of a group without a limit."""
+"""Limit of version 1 for a group without one."""
 
 
 def tree(root: Path, groups: str, limits: dict[str, object]) -> str:
-    """A root in which a process is in these groups, which have these limits."""
+    """Make a root in which a process is in these groups, which have these limits."""
     (root / "proc/self").mkdir(parents=True)
     (root / "proc/self/cgroup").write_text(groups)
     for name, limit in limits.items():

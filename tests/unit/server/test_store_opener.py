@@ -1,4 +1,4 @@
-"""Which store settings name, and what becomes of one that this process has used and that is gone."""
+"""The store that settings name, and a store that this process has used and that is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The helper thread that syncs what was written: what it covers, how failures come back, how it ends."""
+"""The helper thread that syncs writes: what it covers, how failures come back, how it ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WAIT_SECONDS = 30
 
 
 class Disk:
-    """Something to sync: each sync takes until it is let go."""
+    """Disk whose syncs last until they are let go."""
 
     def __init__(self) -> None:
         self.begun = threading.Semaphore(0)
@@ -46,7 +46,7 @@ def syncing(disk: Disk, durability: Durability) -> Iterator[tuple[Syncer, Meters
 
 
 def write(syncer: Syncer) -> None:
-    """Something that is to be synced soon."""
+    """Write something to sync soon."""
     syncer.wrote()
     syncer.sync_soon()
 
@@ -175,7 +175,7 @@ def test_a_sync_is_counted_before_an_answer_that_waits_for_it_can_leave() -> Non
     covered: list[int] = []
 
     class Watched(Meters):
-        """Asks, whenever a sync is counted, how much is said to be synced."""
+        """Records, whenever a sync is counted, which write counts as synced."""
 
         def __setattr__(self, name: str, value: object) -> None:
             if name == "syncs" and value:

@@ -1,4 +1,4 @@
-"""The webhook: what its url is told, how often it is tried, and that nothing ever waits for it."""
+"""The webhook: the events that its url gets, the number of attempts, and that nothing ever waits for it."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from taskqueue.server.webhook_delivery import Delivery
 
 WAIT_SECONDS = 30
 LONG_SECONDS = 1e6
-"""Of a pause or a grace that a test must not sit through."""
+"""Seconds of a pause or a grace that a test must not wait for."""
 
 Answer = tuple[int, dict[str, str]]
 Request = tuple[str, dict[str, str], bytes]
 
 
 class Url:
-    """A server that is called: what it got, and what it answers, 200 if nothing else is said.
+    """Server that receives events; it answers 200 by default.
 
     Attributes:
-        answers: status and headers of the next ones.
-        gate: each answer takes a permit; there are many at first.
+        answers: status and headers of the next answers.
+        gate: semaphore of which each answer takes a permit; there are many at first.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Url:
         return self.requests.get(timeout=WAIT_SECONDS)
 
     def projects(self, count: int) -> list[str]:
-        """Of so many requests, in the order in which they came."""
+        """Return the projects of the first requests, in the order in which they came."""
         return [json.loads(self.request()[2])["project"] for _ in range(count)]
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ class Url:
         self._server.server_close()
         self._thread.join()
 
-    def _handler(url: Url) -> type[BaseHTTPRequestHandler]:  # the handlers have a self of their own
+    def _handler(url: Url) -> type[BaseHTTPRequestHandler]:  # the handlers have their own self
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
@@ -76,7 +76,7 @@ class Url:
                 self._note()
 
             def log_message(self, format: str, *args: object) -> None:
-                """Nothing on stderr."""
+                """Log nothing on stderr."""
 
             def _note(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -91,7 +91,7 @@ class Url:
                     for name, value in ({"Content-Length": "0"} | headers).items():
                         self.send_header(name, value)
                     self.end_headers()
-                except ConnectionError:  # who asked has gone
+                except ConnectionError:  # the client has disconnected
                     self.close_connection = True
 
         return Handler
@@ -105,7 +105,7 @@ class Url:
 
 @pytest.fixture(autouse=True)
 def _no_thread_is_left() -> Iterator[None]:
-    """After every test, as soon as its url has let go of those who wait for an answer."""
+    """Check that no thread is left after a test, once its url has released waiting requests."""
     yield
     for thread in webhook_threads():
         thread.join(WAIT_SECONDS)
@@ -124,7 +124,7 @@ def url() -> Iterator[Url]:
 
 
 class Lines:
-    """Of the log."""
+    """Lines of the daemon log."""
 
     def __init__(self) -> None:
         self._records: SimpleQueue[logging.LogRecord] = SimpleQueue()
@@ -153,7 +153,7 @@ Open = Callable[..., Webhook]
 
 @pytest.fixture
 def opened() -> Iterator[Open]:
-    """Makes webhooks that don't pause between attempts and, when they are closed, wait for what is left."""
+    """Yield a function that makes webhooks without pauses between attempts, which wait for the rest when closed."""
     webhooks: list[Webhook] = []
 
     def opened(settings: WebhookSection, **bounds: float) -> Webhook:
@@ -168,7 +168,7 @@ def opened() -> Iterator[Open]:
 
 @pytest.fixture
 def dead_url() -> str:
-    """Nobody listens there."""
+    """Return a url without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return f"http://127.0.0.1:{server.getsockname()[1]}/hook"
 
@@ -314,7 +314,7 @@ def test_a_retry_after_that_asks_for_nothing_changes_nothing(url: Url, opened: O
 
 
 def pauses(url: Url, attempts: int) -> list[float | None]:
-    """After each attempt."""
+    """Return the pauses after each attempt."""
     settings = url.settings(attempts=attempts)
     with PoolManager() as pool:
         delivery = Delivery(event(), pool, "taskqueue", attempts, PAUSE_SECONDS)

@@ -1,4 +1,4 @@
-"""Connections that say nothing: how long they may, and how many of them."""
+"""Silent connections: how long they may stay, and how many."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_of_a_local_socket_silent_connections_are_closed_though_others_were_hear
 
 
 class TroubledConnections(Connections):
-    """Does not get to know the first connection."""
+    """Connections that fail to register the first one."""
 
     def opened(self, fd: int) -> Connection:
         if not self.troubles:
@@ -203,7 +203,7 @@ def test_whatever_goes_wrong_with_one_connection_the_next_ones_are_guarded(caplo
 
 
 def wait_for_the_end_of(*connections: socket.socket) -> None:
-    """Return when the other side has closed each of them."""
+    """Wait until the other side has closed each of them."""
     for connection in connections:
         with suppress(ConnectionResetError):
             while connection.recv(1000):

@@ -1,4 +1,4 @@
-"""What is known of connections while their descriptors are reused, before and after the guard hears of that."""
+"""Connections whose descriptors are reused, before and after the guard hears of that."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAIT_MS: Final = 30_000
 
 
 class Heard(NamedTuple):
-    """A message that was read, and the descriptor of its connection."""
+    """Message that was read, and the descriptor of its connection."""
 
     peer: bytes
     fd: int
@@ -29,7 +29,7 @@ class Heard(NamedTuple):
 
 
 class Listening:
-    """A socket without a guard: the test says what one would."""
+    """Socket without a guard, whose part the test plays."""
 
     def __init__(self) -> None:
         self.meters = Meters()
@@ -39,7 +39,7 @@ class Listening:
         self._port: int = self._socket.bind_to_random_port("tcp://127.0.0.1")
 
     def hear(self, client: socket.socket) -> Heard:
-        """Have a client connect and speak."""
+        """Have a client connect and send a message."""
         client.settimeout(WAIT_MS / 1000)
         client.connect(("127.0.0.1", self._port))
         client.sendall(GREETING)
@@ -65,7 +65,7 @@ def listening() -> Iterator[Listening]:
 
 @pytest.fixture
 def reused(listening: Listening) -> Iterator[tuple[Heard, Heard]]:
-    """A connection that was cut, and the next one, which has its descriptor."""
+    """Yield a connection that was cut, and the next one, which has its descriptor."""
     with ExitStack() as stack:
         former, latter = (stack.enter_context(socket.socket()) for _ in range(2))
         first = listening.hear(former)

@@ -1,4 +1,4 @@
-"""Whose request is heard next, and what may wait: with numbers for time and cost, and no socket."""
+"""Order and bounds of queued requests: with numbers for time and cost, and no socket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def frame(peer: Peer, payload: bytes = b"") -> Frame:
 
 
 def take(turns: FrameQueue, cost: float, now: float = 0.0) -> Peer | None:
-    """Take a frame and say what it costs; whose it was."""
+    """Take a frame and charge its cost; return its peer."""
     taken = turns.take(now)
     if taken is None:
         return None

@@ -1,4 +1,4 @@
-"""What of that which comes in is heard in a turn, on a real socket."""
+"""Messages that a turn hears, on a real socket."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ask(peer: socket.socket, kind: str, n: int = 1, **fields: Any) -> None:
 
 
 def hear(router: Router, inbox: Inbox) -> tuple[list[Incoming], list[Outgoing]]:
-    """The next turn, when something has come."""
+    """Return the next turn's requests and refusals, once a message has come."""
     assert router.socket.poll(WAIT_MS)
     return inbox.next_requests(MAX_MESSAGE)
 
@@ -76,7 +76,7 @@ def test_what_is_asked_of_the_store_by_who_reads_no_answers_is_not_looked_up(
     ask(peer, "status", 1)
     ((first,), _) = hear(router, inbox)
     refused_in_a_row = 0
-    while refused_in_a_row < 20:  # what is refused now may fit when the system has taken more of what went before
+    while refused_in_a_row < 20:  # a message refused now may fit once the system has taken more of the earlier ones
         while router.send(first.peer, bytes(1 << 20)):
             refused_in_a_row = 0
         refused_in_a_row += 1
@@ -107,7 +107,7 @@ def test_what_is_no_request_is_refused_and_spoils_no_other(router: Router, inbox
 
 
 class Unreadable(zmq.Frame):
-    """A message for which there is no memory."""
+    """Message for which there is no memory."""
 
     @property
     def bytes(self) -> bytes:
@@ -115,7 +115,7 @@ class Unreadable(zmq.Frame):
 
 
 class TroubledRouter(Router):
-    """Its next message can't be received after its first part, or not be decoded."""
+    """Router whose next message can't be received after its first part, or not be decoded."""
 
     trouble = ""
 

@@ -1,4 +1,4 @@
-"""The daemon's socket, with peers that do what nobody should."""
+"""The daemon's socket, with misbehaving peers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from taskqueue.server.network.router import Frame, Router
 from tests.zmtp import connected, frame, old_message, raw, send_without_end
 
 PARTS = 200_000
-"""Of a message; to drop so many takes many times as long as a turn receives."""
+"""Parts of a message; dropping these takes many times as long as a turn receives."""
 WAIT_MS = 30_000
 
 
 MEGABYTE = bytes(1 << 20)
 KERNEL_BYTES = 16 << 20
-"""What the kernels of both ends hold of a connection, at most."""
+"""Bytes that the kernels of both ends hold of a connection, at most."""
 ROOM_BYTES = 100 << 20
 MANY = 30
 
@@ -53,7 +53,7 @@ def peer(router: Router) -> Iterator[zmq.Socket[bytes]]:
 
 
 def drained(router: Router) -> list[Frame]:
-    """What one turn receives, when there is something."""
+    """Return the frames that one turn receives, once there are any."""
     assert router.socket.poll(WAIT_MS)
     return list(router.drain())
 
@@ -116,7 +116,7 @@ PARTS_OF_OLD = {
 
 @pytest.fixture
 def lenient(router: Router) -> Iterator[Router]:
-    """One whose socket serves older versions, too."""
+    """Yield a router whose socket serves older versions of ZMTP, too."""
     own = router.socket
     with zmq.Context.instance().socket(zmq.ROUTER) as router.socket:
         router.socket.bind("tcp://127.0.0.1:*")
@@ -271,7 +271,7 @@ def test_nothing_is_kept_of_peers_that_have_gone(router: Router, peer: zmq.Socke
 
 
 def kept() -> int:
-    """Connections of which something is known."""
+    """Count the connections of which anything is known."""
     gc.collect()
     return sum(type(each) is Connection for each in gc.get_objects())
 
@@ -284,7 +284,7 @@ def test_a_connection_that_sends_without_end_is_cut_when_the_memory_gets_full(me
 
         send_without_end(hostile, lambda: bool(meters.closed_memory) or memory.resident() > 2 * most)
 
-    # The watcher counts after it has cut, and has ended now.
+    # The guard counts after it has cut, and has ended now.
     assert (meters.closed_memory, meters.closed_crowded) == (1, 0)
     memory.close()
 
@@ -307,12 +307,12 @@ def test_when_connections_are_too_many_the_oldest_that_said_nothing_goes(meters:
             assert router.send(heard.peer, b"x")
             assert last.recv(3) == b"\x00\x01x"
 
-    # The watcher counts after it has cut, and has ended now.
+    # The guard counts after it has cut, and has ended now.
     assert (meters.closed_memory, meters.closed_crowded) == (0, 1)
 
 
 def ended(connection: socket.socket) -> bool:
-    """The other side closes the connection; what it says before does not matter."""
+    """Whether the other side closes the connection; messages before that are ignored."""
     with suppress(ConnectionResetError):
         while connection.recv(1000):
             pass
@@ -320,7 +320,7 @@ def ended(connection: socket.socket) -> bool:
 
 
 def greeted(router: Router) -> socket.socket:
-    """A connection that has sent one message."""
+    """Return a connection that has sent one message."""
     connection = connected(router.endpoint)
     connection.sendall(frame(b"hello"))
     return connection

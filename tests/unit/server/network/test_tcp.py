@@ -1,4 +1,4 @@
-"""What the kernel tells of connections, by their descriptors, which are used again."""
+"""The kernel's facts about connections, by their descriptors, which are reused."""
 
 from __future__ import annotations
 
