@@ -1,4 +1,4 @@
-"""Runs the turn: the socket, the clock, the sync thread, signals, the config. The core decides.
+"""Shell around the core: the socket, the clock, the sync thread, signals, the config. The core decides.
 
 Here may live code that touches a clock, a socket, a thread or the process. Nothing here decides about requests.
 

@@ -86,7 +86,7 @@ class ProcessMemory:
             self._libc.malloc_trim(0)
 
     def close(self) -> None:
-        """Close the file that it reads."""
+        """Close its file in /proc."""
         if self._statm >= 0:
             os.close(self._statm)
             self._statm = -1
@@ -204,7 +204,7 @@ class DiskSpace:
 
     @property
     def due_at(self) -> float:
-        """Boot-clock seconds at which it must be checked even in an idle daemon; inf for never."""
+        """Boot-clock seconds at which the disk must be checked even in an idle daemon; inf for never."""
         return inf if self.has_room else self._looked_at + FULL_LOOK_SECONDS
 
     def use(self, min_free: int) -> None:

@@ -47,7 +47,7 @@ ENDS: Final = {PROCESSING: "select", SUCCESS: "done", FAILED: "failed", CANCELLE
 
 
 class SparseLog:
-    """Counts occurrences, and makes a line due at the first one, then every SPARSE_SECONDS at most."""
+    """Counter whose log line is due at the first occurrence, then every SPARSE_SECONDS at most."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -169,7 +169,7 @@ Row = tuple[int, ...]
 
 
 class Summary:
-    """Accumulates the activity of all projects.
+    """Activity of all projects since the last summary line.
 
     Attributes:
         due_at: boot-clock seconds of the next line; inf without activity since the last.

@@ -409,7 +409,7 @@ MAX_SLEEP_SECONDS: Final = 86_400.0
 
 
 class Poller:
-    """Polls the socket, the signals and, if there are any, a syncer and an intake."""
+    """Poller of the socket, the signals and, if there are any, a syncer and an intake."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from taskqueue.resident_memory import resident_bytes
 
 
 class Meters(Struct):
-    """Counts, and seconds.
+    """Counters and histograms of the daemon.
 
     Attributes:
         turns: turns of the core.
@@ -113,7 +113,7 @@ class _Counts(NamedTuple):
 
 
 class MinuteMeter:
-    """Compares the meters with their values at the beginning of the minute; minutes without a turn are skipped.
+    """Growth of the meters since the beginning of the minute; minutes without a turn are skipped.
 
     Checking whether a minute has ended takes 0.1 µs; the figures of an ended one take 0.1 ms.
     """

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from taskqueue.store.postgres.inbox import InboxRow
 
 PEER: Final = Peer(b"\0inbox")
-"""Receiver of its replies; no connection has this identity."""
+"""Receiver of replies to the intake; no connection has this identity."""
 
 LOOK_SECONDS: Final = 1.0
 

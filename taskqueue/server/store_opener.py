@@ -43,7 +43,7 @@ log = logging.getLogger("taskqueue")
 
 
 class StoreOpener:
-    """Opens the store as often as necessary, and tests first, at little cost, whether it can be used again.
+    """Opener of the store, which first tests, at little cost, whether the store can be used again.
 
     Attributes:
         where: folder or database, for messages.

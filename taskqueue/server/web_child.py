@@ -38,7 +38,7 @@ A socket of IPv6 takes IPv4, too, and many containers have no ``::1``.
 
 
 class WebChild:
-    """Runs the web process until ``close``.
+    """Supervisor of the web process until ``close``.
 
     Args:
         endpoint: address on which the daemon listens.

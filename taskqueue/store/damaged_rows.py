@@ -104,7 +104,7 @@ def set_aside_at(key: bytes) -> tuple[Family, bytes]:
 
 
 class Quarantine:
-    """Skips damaged rows of one store, and sets them aside.
+    """Filter that skips damaged rows of one store, and sets them aside.
 
     Attributes:
         is_tolerant: the store reports single damaged rows; others have checksums of their own, and need no quarantine.
@@ -168,7 +168,7 @@ class Quarantine:
         return [_place(row) for row in new]
 
     def explain(self, needs: Needs, found: Found) -> None:
-        """Tell the core which of the things that it asked for are damaged."""
+        """Mark in the answer which parts of the core's needs are damaged."""
         found.is_tolerant = True
         if self._limbo:
             _hide(found.tasks.values(), self._limbo)

@@ -66,7 +66,7 @@ class Cut(NamedTuple):
 
 
 class Least(Random):
-    """Stands for chance: a disk that has kept nothing unsynced, except for garbage behind a log."""
+    """Replacement of chance: a disk that has kept nothing unsynced, except for garbage behind a log."""
 
     def choice(self, seq: SupportsLenAndGetItem[T]) -> T:
         return seq[0]

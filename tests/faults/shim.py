@@ -22,7 +22,7 @@ CALLS: Final[tuple[Call, ...]] = (
 """Calls in the order of the shim's numbers."""
 
 SHORT: Final = 0
-"""Stands for an error: only a part is written, and the call says so."""
+"""Value instead of an error: only a part is written, and the call says so."""
 
 ALWAYS: Final = 1000
 FOR_EVER: Final = 0xFFFFFFFF

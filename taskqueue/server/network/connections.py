@@ -89,7 +89,7 @@ class Connection:
 
     @property
     def is_silent(self) -> bool:
-        """Whether it is open and nothing was heard on it."""
+        """Whether the connection is open and nothing was heard on it."""
         return not self.peer and not self.is_cut
 
     @property

@@ -34,7 +34,7 @@ class Table(Struct, frozen=True):
 
 
 class Manifest(Struct):
-    """State after all edits.
+    """Content of a MANIFEST after all its edits.
 
     Attributes:
         families: names by number.

@@ -94,7 +94,7 @@ def mark_of_opening(path: str, seq: int, boot_id: str) -> SyncedMark:
 
 
 class SyncedMarkWriter:
-    """Writes the mark of an open store."""
+    """Writer of an open store's mark."""
 
     def __init__(self, path: str, mark: SyncedMark) -> None:
         """Replace the mark.

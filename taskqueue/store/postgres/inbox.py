@@ -82,7 +82,7 @@ def making(schema: str) -> list[str]:
 
 
 class InboxReader:
-    """Reads the rows of an inbox, in bounded looks.
+    """Reader of an inbox, in bounded looks.
 
     Attributes:
         has_left_out: the last look left out a part of the table, which the next ones read.

@@ -174,11 +174,11 @@ _UNKNOWN: Final = ("0A000", "22023", "42601", "42704")
 
 
 class NotAllowed(StoreError):
-    """The role lacks a right."""
+    """Error of a role that lacks a right."""
 
 
 class KeyTaken(StoreError):
-    """A row to insert has a key that exists; the transaction did nothing, and must be rolled back."""
+    """Error of an insert whose key exists; the transaction did nothing, and must be rolled back."""
 
 
 class Session:

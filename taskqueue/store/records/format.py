@@ -33,7 +33,7 @@ NO_EPOCH: Final = 0
 """Epoch of a store in which none has begun."""
 
 Migration = Callable[[Store, int], None]
-"""Rewrites the records of one version for the next one; called with the store and the epoch to write under."""
+"""Function (store, epoch to write under) that rewrites the records of one version for the next one."""
 
 Migrations = Mapping[int, Migration]
 """Migrations by the version that they start from."""

@@ -57,7 +57,7 @@ from taskqueue.store.tools.relations import EdgeCheck, FlowCheck, SlotCheck
 
 T = TypeVar("T")
 Progress = Callable[[int], object]
-"""Called with the number of entries read so far."""
+"""Function that is called with the number of entries read so far."""
 
 SMALL: Final[dict[Family, Callable[[bytes], object]]] = {
     layout.COUNTERS: layout.decode_counters,
@@ -76,7 +76,7 @@ SMALL: Final[dict[Family, Callable[[bytes], object]]] = {
 
 
 NO_TASK: Final = Task(0, "", 0, 0, 0, bare=True)
-"""Stands for the task of an entry whose task is unknown."""
+"""Placeholder for the unknown task of an entry."""
 
 
 class Seen(Struct, gc=False):
@@ -102,7 +102,7 @@ class Seen(Struct, gc=False):
 
     @property
     def is_here(self) -> bool:
-        """Whether the task names this place as its own."""
+        """Whether the task names the entry's place as its own."""
         task = self.task
         return layout.order_key(task.project, task.key) == self.key and layout.ORDERS.get(task.state) == self.family
 

@@ -108,7 +108,7 @@ class _Sums(Struct):
 
 
 class Fingerprints:
-    """Reads pages of the families of tasks; call ``finish`` after all of them. Any method raises Doubt."""
+    """Fingerprints of the families of tasks, fed by pages; call ``finish`` after all. Any method raises Doubt."""
 
     def __init__(self, checked: Checked, edges: EdgeCheck, flows: FlowCheck, slots: SlotCheck) -> None:
         self._store = checked.store

@@ -439,7 +439,7 @@ def _parent_refs(line: TaskLine, projects: Mapping[str, ProjectRecord]) -> Itera
 
 
 class _EdgeImporter:
-    """Adds edges to the writes of one page of tasks.
+    """Importer of the edges of one page of tasks.
 
     Args:
         writes: changes to which edges are added.

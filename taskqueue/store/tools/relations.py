@@ -54,7 +54,7 @@ _NO_EDGE: Final = TaskRef(0, "")
 
 
 class EdgeCheck:
-    """Checks pages of PARENTS, then of CHILDREN, in the order of their keys; ``finish`` follows the last of PARENTS."""
+    """Check of PARENTS, then of CHILDREN, page by page in key order; ``finish`` follows the last page of PARENTS."""
 
     def __init__(self, checked: Checked) -> None:
         self._checked = checked
@@ -143,7 +143,7 @@ _STAGED: Final[dict[Family, Callable[[bytes], object]]] = {
 
 
 class FlowCheck:
-    """Counts while the families are read, and compares at the end."""
+    """Check of flows: counts while the families are read, and compares at the end."""
 
     def __init__(self, checked: Checked) -> None:
         self._checked = checked
@@ -218,7 +218,7 @@ _UNDIVIDED: Final = DivisionRecord("none", 1, 1)
 
 
 class SlotCheck:
-    """Reads the families of slots, then ready tasks in the order of their keys."""
+    """Check of the families of slots, then of ready tasks in the order of their keys."""
 
     def __init__(self, checked: Checked) -> None:
         self._checked = checked

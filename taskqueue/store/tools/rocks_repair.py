@@ -136,7 +136,7 @@ def _count(repaired: Repaired, brought: ImportCounts) -> None:
 
 
 class _Saving:
-    """Yields the tasks of a damaged store as an export.
+    """Export of the tasks of a damaged store.
 
     Attributes:
         epoch: newest epoch in anything that was read.
@@ -312,7 +312,7 @@ KEY_BYTES: Final = 288
 
 
 class TolerantReader:
-    """Reads the readable entries of a store.
+    """Reader of a damaged store's readable entries.
 
     Args:
         lost: called with a line for each range of keys that can't be read.

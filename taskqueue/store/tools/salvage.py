@@ -35,7 +35,7 @@ ALL_FILES: Final = -1
 _TABLE_SAID: Final = re.compile(r"([0-9]+)\.sst")
 
 Lost = Callable[[str], object]
-"""Called with a line for each loss."""
+"""Function that is called with a line for each loss."""
 
 
 def copy_readable(path: str, work: str, lost: Lost, *, has_manifest: bool) -> None:

@@ -60,7 +60,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: manifest(path).unlink(),
         "is missing, although other files of a store exist",
     ),
-    "no CURRENT": (lambda path: (path / "CURRENT").unlink(), "CURRENT is missing, though"),
+    "no CURRENT": (lambda path: (path / "CURRENT").unlink(), "CURRENT is missing, although"),
     "a log that is missing": (lambda path: next(path.glob("*.log")).unlink(), ".log, at byte 0: it is missing"),
 }
 

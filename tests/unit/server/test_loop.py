@@ -152,7 +152,7 @@ class FailingStore:
 
 
 class NotingRouter(Router):
-    """Records sent messages. A select takes so long that a sync could begin meanwhile."""
+    """Router that records sent messages. A select takes so long that a sync could begin meanwhile."""
 
     def __init__(self, meters: Meters, trouble: Trouble) -> None:
         super().__init__("tcp://127.0.0.1:*", 1 << 20, meters)
@@ -167,7 +167,7 @@ class NotingRouter(Router):
 
 
 class Client:
-    """Repeats its request, as clients do, until it is answered.
+    """Client that repeats its request until it is answered.
 
     Attributes:
         url: address of the daemon.

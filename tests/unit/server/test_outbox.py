@@ -9,7 +9,7 @@ A, B = Peer(b"a"), Peer(b"b")
 
 
 class Wire:
-    """Records the messages that leave."""
+    """Record of the messages that leave."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[Peer, bytes]] = []

@@ -175,7 +175,7 @@ def test_a_sync_is_counted_before_an_answer_that_waits_for_it_can_leave() -> Non
     covered: list[int] = []
 
     class Watched(Meters):
-        """Records, whenever a sync is counted, which write counts as synced."""
+        """Meters that record, whenever a sync is counted, which write counts as synced."""
 
         def __setattr__(self, name: str, value: object) -> None:
             if name == "syncs" and value:

@@ -30,7 +30,7 @@ def test_a_store_whose_making_was_broken_off_is_made(tmp_path: Path) -> None:
 def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     make_database(tmp_path, {b"theirs": b"1"})
 
-    with pytest.raises(StoreError, match="this is another program's database"):
+    with pytest.raises(StoreError, match="another program's database"):
         RocksStore(tmp_path)
 
     assert Rdict.list_cf(str(tmp_path)) == ["default"]

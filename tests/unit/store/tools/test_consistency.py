@@ -116,7 +116,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "a task below where its order begins": (
         lambda crawl: say(crawl, ready_low=b"\xff" * 16),
-        "ready: project news: it lies below the bound",
+        "ready: project news: it lies below the project's bound",
     ),
     "a cleared task in an order": (
         lambda crawl: say(crawl, cleared=102),

@@ -35,7 +35,7 @@ def world(make_world: MakeWorld) -> World:
     world.push("news", task("a"))
     fetcher.hello()
     fetcher.done("a")
-    world.push("news", task("b"), waiting("c", "a", "b"), waiting("d", "c"), waiting("e", "ghost"))
+    world.push("news", task("b"), waiting("c", "a", "b"), waiting("d", "c"), waiting("e", "unknown"))
     world.push("shop", waiting("f", TaskOf("news", "a"), TaskOf("news", "d")))
     fetcher.hello()
     return world
@@ -78,9 +78,9 @@ def test_edges_survive_an_export_and_an_import(world: World, form: ExportFormat)
         fetcher.hello()
     assert list(fetcher.held) == ["f"]
     assert world.show("e").state == "blocked"
-    world.push("news", task("ghost"))
+    world.push("news", task("unknown"))
     fetcher.hello()
-    fetcher.done("ghost")
+    fetcher.done("unknown")
     fetcher.hello()
     assert "e" in fetcher.held
 

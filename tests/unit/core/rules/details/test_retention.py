@@ -467,7 +467,7 @@ def test_an_order_that_names_a_live_task_stops_the_daemon(world: World) -> None:
     key = next(iter(ids))
     ids[key] = b"\x01" + ids[key][1:]
 
-    with pytest.raises(Unreadable, match="not where its order has it"):
+    with pytest.raises(Unreadable, match="another state or place"):
         world.ledger.find(world.scheduler.begin(world.now, []).needs)
 
 
