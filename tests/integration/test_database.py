@@ -128,7 +128,7 @@ def test_a_database_that_has_lost_the_last_turns_of_an_epoch_is_noticed_by_the_n
             store.write(epoch, Batch(puts={"ids": [(bytes([number]), b"")]}))
         run_in(target, f"update {target.schema}.schedulers set turn = 2")
 
-        with pytest.raises(DatabaseError, match="lost at least 3 turns"):
+        with pytest.raises(DatabaseError, match="lost at least 3 confirmed turns"):
             attempt(store, epoch)
 
     with closing(PostgresStore(target)) as found:
@@ -214,7 +214,7 @@ def test_nothing_is_synced_on_a_database_that_has_gone_back(server: Cluster) -> 
     store.sync()
 
     server.run("update taskqueue.schedulers set turn = 2")
-    with pytest.raises(DatabaseError, match="lost at least 3 turns"):
+    with pytest.raises(DatabaseError, match="lost at least 3 confirmed turns"):
         store.sync()
     store.close()
 

@@ -327,7 +327,7 @@ ROW_DAMAGES = {
     "meta, deleted": ("delete from kv_meta where key = 'next_project'", "the next project gets number"),
     "format, cut": ("update kv_meta set value = '' where key = 'format'", "meta: format is"),
     "schedulers, flipped": ("update schedulers set epoch = epoch + 5", "schedulers: its checksum does not match"),
-    "schedulers, deleted": ("delete from schedulers", "schedulers: there are 0 rows"),
+    "schedulers, deleted": ("delete from schedulers", "schedulers: it has 0 rows"),
     "barriers, deleted": ("delete from barriers", "barriers: its row is missing"),
 }
 
