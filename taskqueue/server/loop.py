@@ -274,7 +274,6 @@ class Loop:
         return completed_daemon_view(reply, self._engine, self._meters, self._disk)
 
     def _release_synced(self) -> None:
-        """Send the replies whose writes are synced."""
         covered = self._engine.syncer.check()
         if covered > self._outbox.released:
             self._outbox.release(covered)
@@ -296,7 +295,6 @@ class Loop:
                 self._pass_config(config)
 
     def _pass_config(self, config: CoreConfig) -> None:
-        """Give the core this config with the next turn."""
         self._config = self._new_config = replace(config, has_room=self._disk.has_room)
 
     def _shut_down(self) -> None:

@@ -328,7 +328,6 @@ def _start_line(config: Config, where: str, router: Router, engine: Engine) -> s
 
 
 def _task_counts(projects: Iterable[ProjectRecord]) -> Counter[str]:
-    """Count tasks by state, as the store had them at the start."""
     known = Counter(msgspec.structs.asdict(TaskCounts()))
     for project in projects:
         known.update(msgspec.structs.asdict(project.counts))

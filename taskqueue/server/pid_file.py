@@ -195,7 +195,6 @@ def _open(path: str, flags: int) -> int:
 
 
 def _read(path: str, file: int) -> int | None:
-    """Read the pid in a file; None if it is empty."""
     text = os.pread(file, LONGEST_BYTES, 0).strip()
     if text and not text.isdigit():
         raise ConfigError(f"{path}: this is not a pid file; it was not changed")

@@ -305,12 +305,10 @@ class Ledger:
         return [] if value is None else decode_record(META, layout.DRAINED_KEY, layout.decode_drained, value)
 
     def _failure(self, scan: Callable[[Family, bytes, bytes, int], list[tuple[bytes, bytes]]]) -> int:
-        """Return the key of the first failure that a scan returns; 0 if there is none."""
         entries = scan(layout.FAILURES, b"", layout.LAST_KEY, 1)
         return failure_place(entries[0][0]) if entries else 0
 
     def _propagation(self, scan: Callable[[Family, bytes, bytes, int], list[tuple[bytes, bytes]]]) -> int:
-        """Return the number of the first propagation that a scan returns; 0 if there is none."""
         entries = scan(layout.PROPAGATIONS, b"", layout.LAST_KEY, 1)
         return int.from_bytes(entries[0][0], "big") if entries else 0
 

@@ -291,7 +291,6 @@ class ConnectionGuard:
         return max(self._silent_looked_at + SILENT_LOOK_SECONDS, self._silent.next_due_at())
 
     def _close_silent(self) -> None:
-        """Close the connections that have been silent for too long."""
         self._silent_looked_at = now = ticks()
         for connection in self._silent.take_due(self._connections.heard_until(now)):
             if self._connections.close_silent(connection) and (count := self._silences.count(now)):
@@ -327,7 +326,6 @@ class ConnectionGuard:
             self._settled_at = ticks() + max(SETTLE_SECONDS, 10 * (ticks() - began))
 
     def _plan_trim(self, taken: int) -> None:
-        """Plan a trim if the heap may have grown since the last one."""
         self._trimmed_bytes = min(self._trimmed_bytes, taken)
         if taken > self._trimmed_bytes + TRIM_BYTES and self._trim_pause > TRIM_SECONDS:
             self._trim_soon()

@@ -263,7 +263,6 @@ def _missing_beginning(
 
 
 def _was_off(mark: SyncedMark | None, boot_id: str) -> bool:
-    """Whether the machine has rebooted since the mark was written."""
     return mark is not None and bool(mark.boot_id) and bool(boot_id) and mark.boot_id != boot_id
 
 

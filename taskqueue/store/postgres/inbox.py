@@ -165,7 +165,6 @@ def _has_pages(session: Session) -> bool:
 
 
 def _place(page: int) -> bytes:
-    """Return the first place of a page, as a ``tid``."""
     return page.to_bytes(4, "big") + b"\0\0"
 
 

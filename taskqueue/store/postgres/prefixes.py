@@ -159,5 +159,4 @@ class Prefixes:
 
 
 def _after(prefix: bytes) -> bytes:
-    """Return the first key behind all that begin with the prefix."""
     return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")

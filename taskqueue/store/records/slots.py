@@ -169,7 +169,6 @@ def _starts(ref: SlotPageRef, entries: list[int], numbers: list[int]) -> list[in
 
 
 def _bounds(ref: SlotPageRef, size: int) -> tuple[bytes, bytes]:
-    """Return the range of keys from the page's start to the end of its order."""
     if _is_old(ref):
         return slot_key(ref.project, 0), slot_key(ref.project, ref.division)
     start = slot_key(ref.project, ref.division)

@@ -173,7 +173,6 @@ def _specs(store: StoreReader, page: Sequence[Entry]) -> Iterator[tuple[str, Spe
 
 
 def _deferred(store: StoreReader, page: Sequence[Entry]) -> dict[bytes, bytes]:
-    """Return encoded deferred updates, by the keys of their leases."""
     found = store.get(layout.DEFERRED, [layout.spec_key_of(key) for key, _ in page])
     return {key: value for (key, _), value in zip(page, found, strict=True) if value is not None}
 

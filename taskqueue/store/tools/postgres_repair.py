@@ -580,7 +580,6 @@ class _Mending:
 
 
 def _decoded(decode: Callable[..., T], *values: object) -> T | None:
-    """Decode; None for malformed bytes."""
     try:
         return decode(*values)
     except layout.UNREADABLE:

@@ -350,5 +350,4 @@ def _is_of(division: DivisionRecord, entered: int, number: int) -> bool:
 
 
 def _number(key: bytes) -> int:
-    """Decode the number at the end of a key."""
     return int.from_bytes(key[-PROJECT_BYTES:], "big")

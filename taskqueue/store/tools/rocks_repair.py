@@ -267,7 +267,6 @@ class _Saving:
         return [None if value is None else _decoded(layout.decode_spec, value) for value in values]
 
     def _has_place(self, task: Task) -> bool:
-        """Whether ``_placed`` has written the task."""
         family = layout.ORDERS.get(task.state)
         return family is not None and self._store.get(family, [layout.order_key(task.project, task.key)])[0] is not None
 
@@ -279,7 +278,6 @@ class _Saving:
 
 
 def _decoded(decode: Callable[..., T], *values: object) -> T | None:
-    """Decode; None for malformed bytes."""
     try:
         return decode(*values)
     except _UNREADABLE:
