@@ -72,11 +72,8 @@ PLAIN = {
 
 
 def returned(client: Any) -> Iterator[tuple[str, str]]:
-    """Yield public methods of a client and of its namespaces, with the words of their return types."""
-    source = inspect.getsource(client.__init__)
-    module = inspect.getmodule(client)
-    owners = [client, *(getattr(module, name) for name in re.findall(r"self\.[a-z]+ = (\w+)\(", source))]
-    for owner in owners:
+    """Public methods of a client and of its namespaces, with the words of what they return."""
+    for owner in (client, *namespaces(client)):
         for name, method in inspect.getmembers(owner, inspect.isfunction):
             if not name.startswith("_"):
                 for word in re.findall(r"[A-Za-z]\w*", str(method.__annotations__.get("return", "None"))):
