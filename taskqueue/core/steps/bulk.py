@@ -1,7 +1,8 @@
-"""Steps of bulk operations: the same done to many tasks, in the order of their taskids, a page at a time.
+"""Steps of bulk operations: one action on many tasks, in the order of taskids, a page at a time.
 
-A page looks at a bounded number of tasks, and ends early when its globs have cost enough. No task is met twice, because
-taskids only grow on the way; none that arrived later is met, because its seq is above the operation's bound.
+A page scans a bounded number of tasks, and ends early when its globs have cost enough. No task is changed twice,
+because taskids only grow on the way; tasks that arrive later are skipped, because their seq is above the operation's
+bound.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from taskqueue.protocol.values import Attempt, BulkAction, TaskFilter
 PAGE_TASKS = 256
 
 SKIPPED_MOST: Final = 1024
-"""Projects without tasks in the states that are meant that are skipped in one step."""
+"""Projects without tasks in the selected states that are skipped in one step, at most."""
 
 SENSIBLE: Final[dict[BulkAction, tuple[int, ...]]] = {
     "retry": (DELAYED, *OVER),
@@ -52,11 +53,11 @@ MEANT: Final[dict[str, tuple[int, ...]]] = {
     "reprioritise": SENSIBLE["reprioritise"],
     "reschedule": SENSIBLE["reschedule"],
 }
-"""States that are meant when none are named: nobody wants to crawl everything again by accident."""
+"""States that are selected by default: a retry without states must not crawl everything again by accident."""
 
 
 def page_ref(state: State, operation: Operation) -> PageRef:
-    """The page of the operation's next step."""
+    """Make the page of the operation's next step."""
     record = operation.record
     return PageRef(
         operation.project,
@@ -68,7 +69,7 @@ def page_ref(state: State, operation: Operation) -> PageRef:
 
 
 def take_page(turn: TurnState, operation: Operation, page: FoundPage) -> None:
-    """Apply the operation to the tasks of a page; after the last one of a project, go on to the next."""
+    """Apply the operation to the tasks of a page; after a project's last page, move to the next project."""
     project = turn.state.projects.by_number.get(page.ref.project)
     if project is not None and not _meet_all(turn, project, operation.record, page):
         return
@@ -78,7 +79,7 @@ def take_page(turn: TurnState, operation: Operation, page: FoundPage) -> None:
 
 
 def note(project: Project | None, record: OperationRecord) -> None:
-    """Keep for the log how many tasks of the project were changed; None: it was deleted meanwhile."""
+    """Record for the log how many tasks of the project were changed; None: it was deleted meanwhile."""
     count, record.logged = record.progress.matched - record.logged, record.progress.matched
     if count and project is not None and not record.progress.dry_run:
         record.changed.append(project.name)
@@ -86,7 +87,7 @@ def note(project: Project | None, record: OperationRecord) -> None:
 
 
 def _meet_all(turn: TurnState, project: Project, record: OperationRecord, page: FoundPage) -> bool:
-    """Go through a page; True: the project has no further tasks."""
+    """Apply the operation to a page; True if the project has no further tasks."""
     attempts = page.attempts | _new_attempts(turn, page.ref)
     if not page.tasks:
         record.after = page.last
@@ -106,7 +107,7 @@ def _meet_all(turn: TurnState, project: Project, record: OperationRecord, page: 
 
 
 def _skip_empty(turn: TurnState, operation: Operation) -> None:
-    """Skip projects without a task in the states that are meant; what they have is not counted as seen."""
+    """Skip projects without a task in the selected states; their tasks are not counted as seen."""
     for _ in range(SKIPPED_MOST):
         project = turn.state.projects.by_number.get(operation.project) if operation.running else None
         if not operation.running or (project is not None and _has_any(project, operation.record)):
@@ -124,7 +125,7 @@ def _meant(record: OperationRecord) -> Sequence[int]:
 
 
 def _new_attempts(turn: TurnState, ref: PageRef) -> dict[str, Attempt]:
-    """Attempts that ended in this very turn, by taskid."""
+    """Map taskids to attempts that ended in this turn."""
     if not ref.errors:
         return {}
     return {kept.taskid: kept.attempt for kept in turn.changes.writes.attempts if kept.project == ref.project}
@@ -155,7 +156,7 @@ def _is_of_the_time(wanted: TaskFilter, task: Task) -> bool:
 
 
 def _moment(task: Task) -> float:
-    """When the task ended, or its last attempt did (unix seconds); 0: it was never run."""
+    """Time at which the task or its last attempt ended (unix seconds); 0: it never ran."""
     return key_time(task.key) if task.state in OVER else task.lastcrawltime
 
 
@@ -177,7 +178,7 @@ def _change(turn: TurnState, project: Project, task: Task, record: OperationReco
 
 
 def _reschedule(turn: TurnState, project: Project, task: Task, at: float) -> None:
-    """Move a waiting task; if a failure holds it back it still does, so no link brings it forward."""
-    if task.state == READY:  # a failure may have held it back, but that is over
+    """Move a waiting task; one that waits for a retry still does, so no link brings it forward."""
+    if task.state == READY:  # it may have waited for a retry, but waits no longer
         task.held_back = False
     project.queue.put(turn.changes, task, at if at > turn.now.wall else 0.0)

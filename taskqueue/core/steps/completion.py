@@ -1,13 +1,13 @@
-"""Finished: the moment at which a project's last live task has ended.
+"""Completion: the moment at which a project's last unfinished task has ended.
 
-    tasks live ──► armed ──none left at the end of a turn──► finished: an event, ``on_finished`` pushed, waiters told
+    tasks live ──► armed ──none left at the end of a turn──► finished: event, ``on_finished`` pushed, waiters answered
 
 Rules:
-1. What counts is the end of a turn: a ``done`` and the follow-ups that it brings are one.
-2. Not counted are recurring tasks that have had their first run, and ``on_finished`` itself.
-3. While a producer holds the project open it does not finish; clearing it does not finish it either.
-4. The event, its count and the push of ``on_finished`` are one commit: that of the next turn, because the task that
-   is to be pushed is looked up first. A crash in between changes nothing: the store knows that the project is armed.
+1. The end of the turn counts: a ``done`` and its follow-ups are one.
+2. Recurring tasks that have had their first run, and ``on_finished`` itself, are not counted.
+3. A project that a producer keeps open does not finish; nor does clearing finish it.
+4. The event, its count and the push of ``on_finished`` are one commit, in the next turn, because the task to push is
+   looked up first. A crash in between changes nothing: the store knows that the project is armed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.projects import ProjectHold, ProjectReply, ProjectWait, Remaining, WaitReply
 
 HOLDS_MOST: Final = 100
-"""Sessions that may hold one project open; they are in its record, which every turn that touches it writes."""
+"""Sessions that keep one project open, at most; they are in its record, which every turn that touches it writes."""
 
 
 def note(turn: TurnState, project: Project) -> None:
-    """At the end of a turn that touched the project: if it is finished, have that completed; else drop ended holds.
+    """Check, at the end of a turn that touched the project, whether it is finished; drop ended holds.
 
-    Waiters of a project that is neither armed nor held open are answered.
+    Waiters of a project that is neither armed nor kept open are answered.
     """
     state = turn.state
     if project.holds:
@@ -55,7 +55,7 @@ def note(turn: TurnState, project: Project) -> None:
 
 
 def need(state: State, wanted: Needs) -> None:
-    """Look up the tasks that are to be pushed."""
+    """Look up the tasks that finished projects push."""
     wanted.tasks += [
         TaskRef(project.number, project.finisher)
         for project in state.pending.finishing.values()
@@ -72,16 +72,18 @@ def finish(turn: TurnState) -> None:
 
 
 def hold(turn: TurnState, session: Session, request: ProjectHold) -> ProjectReply:
-    """Hold the project open for the session for so many seconds; 0 ends that.
+    """Keep the project open for the session for ``seconds``; 0 ends that.
 
     Raises:
-        Rejected: the project is unknown, or HOLDS_MOST others hold it open already.
+        Rejected: the project is unknown, or HOLDS_MOST other sessions keep it open already.
     """
     state, now = turn.state, turn.now
     project = state.projects.named(request.project)
     if request.seconds:
         if len(project.holds) >= HOLDS_MOST and session.id not in project.holds:
-            raise Rejected("full", f'project "{project.name}" is held open by {HOLDS_MOST} sessions already')
+            raise Rejected(
+                "full", f'project "{project.name}" is kept open by {HOLDS_MOST} sessions already, the most allowed'
+            )
         project.holds[session.id] = now.wall + request.seconds
         state.wall_timers.note(("project_hold", project.number), now.wall + request.seconds)
     else:
@@ -111,7 +113,7 @@ def answer(turn: TurnState, project: Project, until: Boot = FOR_EVER, *, is_earl
     """Answer the waiters whose limit is at most ``until`` (boot-clock seconds).
 
     Args:
-        is_early: those who do not wait for its retries.
+        is_early: answer waiters that don't wait for retries.
     """
     now = turn.now
     waiters = project.early_waiters if is_early else project.waiters
@@ -142,7 +144,7 @@ def _finish(turn: TurnState, project: Project) -> None:
     turn.touch(project)
     totals = project.totals
     turn.emit("finished", project, f"so far {totals.success} succeeded, {totals.failed} failed")
-    # At once: what this turn is yet to bring must not make them wait for the next end.
+    # At once: later changes of this turn must not make waiters wait for the next end.
     answer(turn, project)
     template = project.settings.on_finished
     if template is not None:

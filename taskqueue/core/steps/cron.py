@@ -1,15 +1,15 @@
-"""Cron: tasks that the scheduler pushes by itself, again and again.
+"""Cron: tasks that the daemon pushes by itself, again and again.
 
-    tick due ──► the last one's task still live? ──yes──► skipped, counted
+    tick due ──► last run's task still unfinished? ──yes──► skipped, counted
                           │ no
                           └──► pushed with force_update, in the commit that keeps the tick
 
 Rules:
-1. Whatever was missed, a job runs once and then not before its next time: there is never a storm after a stall.
-2. Jobs tick whatever the project's state; a project that is stopped collects at most one task of each.
-3. A turn runs about JOBS_A_TURN jobs; of more that are due at one moment the rest is due in the next turn.
+1. After missed runs a job runs once, and then at its next time: a stall never causes a storm.
+2. Jobs tick in every state of the project; a stopped project collects at most one task of each.
+3. A turn runs about JOBS_A_TURN jobs; if more are due at one moment, the rest runs in the next turn.
 
-Whether the last task is live is looked up first: ``need`` comes when the turn begins, ``tick`` when it is decided.
+The task of the last run is looked up first: ``need`` when the turn begins, ``tick`` when it decides.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.settings.jobs import TICK, CronJob, Template
 
 JOBS_A_TURN: Final = 64
-"""At midnight one job of each of ten thousand projects may be due."""
+"""Jobs run in one turn, about: at midnight one job of each of ten thousand projects may be due."""
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
@@ -46,7 +46,7 @@ def need(turn: TurnState, wanted: Needs) -> None:
 
 
 def tick(turn: TurnState) -> None:
-    """Run the jobs whose tasks have been looked up."""
+    """Run the jobs whose tasks were looked up."""
     state = turn.state
     for project in turn.due.ticking.values():
         if project.number in state.projects.by_number:
@@ -56,7 +56,7 @@ def tick(turn: TurnState) -> None:
 
 
 def taskid_of(name: str, template: Template, at: float) -> str:
-    """The taskid of the task that a job pushes at a time."""
+    """Make the taskid of the task that a job pushes at a time."""
     return _filled(template.taskid, at) or f"cron.{name}"
 
 

@@ -1,16 +1,15 @@
-"""Failed attempts, timeouts and crashes among them: dropped if there are too many or they are too old; and counted.
+"""Failed attempts, timeouts and crashes included: dropped if too many or too old, and counted.
 
-What became of their tasks does not matter.
+An attempt counts whether or not its task is retried.
 
     attempt fails ──lease_end.note──► put with the turn
-    page of the first ones ──step_old──► those that are old are dropped
-    request ──begin──► under way: page ──step──► page ──► … ──► answered, when all is counted
+    page of the first ones ──step_old──► old ones are dropped
+    request ──begin──► in progress: page ──step──► page ──► … ──► answered, when all are counted
 
 Rules of counting:
-1. All that had failed when the request came is counted. A turn looks at one page for all who ask; those who ask have
-   their pages in turns.
-2. A repeat of a request that is under way changes nothing.
-3. Failures of a project that is gone are not counted; one that was reset has none from before.
+1. All failures before the request are counted. A turn scans one page, for one request; requests take turns.
+2. A repeat of a request in progress changes nothing.
+3. Failures of deleted projects are not counted; a reset project has no earlier failures.
 """
 
 from __future__ import annotations
@@ -34,19 +33,19 @@ from taskqueue.protocol.insight import FailureGroup, FailureList, FailuresReply
 
 
 OLD_FAILURES: Final = 1024
-"""Failures examined per turn, and dropped if they are old: 2 ms."""
+"""Failures scanned per turn, and dropped if they are old: 2 ms."""
 
 _END: Final = NO_FLOOR - 1
 
 
 def need_old(turn: TurnState, wanted: Needs) -> None:
-    """Some of the first failures are old: look them up."""
+    """Look up the first failures, because some of them are old."""
     turn.due.old_failures = FailuresRef(turn.state.failures.low, _END, OLD_FAILURES)
     wanted.failures.append(turn.due.old_failures)
 
 
 def step_old(turn: TurnState) -> None:
-    """Drop old failures that were looked up."""
+    """Drop the old failures that were looked up."""
     wanted = turn.due.old_failures
     if wanted is not None:
         _drop_old(turn, turn.found.failures[wanted])
@@ -59,7 +58,7 @@ def _drop_old(turn: TurnState, page: FoundFailures) -> None:
     following = page.failures[old].key if old < len(page.failures) else page.next
     if old:
         kept.failures_from = page.failures[old - 1].key + 1
-    # What has failed in this very turn is not on the page, and may be before it: drops come before puts.
+    # Failures of this turn are not on the page, and may be before it: drops come before puts.
     log.begin_with(min([key for key in (following, *(new.key for new in kept.failures)) if key], default=0))
     state.wall_timers.note(("failures", 0), log.old_at)
     turn.more |= log.is_over(now.wall)
@@ -72,7 +71,7 @@ PAGE_FAILURES: Final = 512
 """Failures counted per turn: 1 ms, or 2.5 ms if each has an error of its own."""
 
 COUNTS_MOST: Final = 64
-"""Requests in progress."""
+"""Requests in progress, at most."""
 
 
 def begin(turn: TurnState, session: Session, request: FailureList) -> None:
@@ -87,7 +86,7 @@ def begin(turn: TurnState, session: Session, request: FailureList) -> None:
     if at in state.failure_counts:
         return
     if len(state.failure_counts) >= COUNTS_MOST:
-        raise Rejected("full", f"failures are being counted for {COUNTS_MOST} others already; ask again")
+        raise Rejected("full", f"failures are being counted for {COUNTS_MOST} other requests already; ask again")
     since = max(request.since, 0.0 if state.failures.at == inf else state.failures.at)
     start, end = time_key(since, 0), time_key(turn.now.wall, 0) + (1 << SEQ_BITS)
     groups = FailureGroups(request.by)
@@ -135,7 +134,7 @@ def _reply(state: State, count: FailureCount) -> FailuresReply:
 
 
 def _view(state: State, name: str | int, group: Group) -> FailureGroup | None:
-    """A group as people see it; None: its project has been deleted meanwhile."""
+    """Make the view of a group; None if its project was deleted meanwhile."""
     key, failure = group.last
     project = state.projects.by_number.get(failure.project)
     if project is None:

@@ -1,19 +1,19 @@
-"""Steps of flows: what takes more than a turn, a bounded number of tasks at a time.
+"""Steps of flows: check, make and cancel, a bounded number of tasks at a time.
 
     submitted ──page──► … ──page──► accepted, or refused ──page──► … ──page──► all made
                  checked                one commit          made, with their edges, as by a push
 
 Rules:
-1. Each step that makes or ends tasks, and how far it has come, are one commit: a restart goes on where it was. A check
-   changes nothing; it is lost with the daemon, and a repeat of the request begins it anew.
-2. Parents come first, so edges within a flow can't close a cycle. One could be closed only if somebody waits for a task
-   that the flow is to make, and one of its tasks waits for a task outside: such a flow is refused.
-3. What is known when the flow is accepted refuses it, unless it is reused: then the task stays as it is. What becomes
-   known by itself while the flow is made, such as the task of a cron job, becomes part of it as it is, too.
-4. What is cancelled is ended from the last task on, so that what waits for a task is cancelled before it, and fails
-   by nothing.
-5. Checks go one at a time, each from its first task to its last, so that none misses what another one accepts; flows
-   that are being made or ended take turns.
+1. Each step that makes or ends tasks is one commit with the record of its progress: a restart continues there. A check
+   changes nothing; it is lost with the daemon, and a repeat of the request starts it again.
+2. Parents come first, so edges within a flow can't close a cycle. Only a flow with a task that other tasks wait for
+   already, and with a task that waits for one outside, could close one: it is refused.
+3. A flow with known tasks is refused, unless these are reused: then they stay as they are. A task that becomes known
+   while the flow is made, such as that of a cron job, also joins the flow as it is.
+4. Cancelling goes from the last task to the first, so that a child is cancelled before its parent and never fails
+   because of it.
+5. Checks run one at a time, each from its first task to its last, so that none misses what another one accepts; flows
+   that are being made or cancelled take turns.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from taskqueue.protocol.values import NewTask, TaskOf
 TASKS_A_STEP: Final = 256
 
 EDGES_A_STEP: Final = 4096
-"""Tasks that those of a step wait for, though a step has one task at least."""
+"""Parents of the tasks of a step, at most; but a step has at least one task."""
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
-    """Look up what the flow whose turn it is goes through next."""
+    """Look up the next tasks of the flow whose turn it is."""
     state = turn.state
     flow = _next(state)
     if flow is None:
@@ -68,7 +68,7 @@ def step(turn: TurnState) -> None:
     """Take the step of the flow whose turn it is."""
     state = turn.state
     due = turn.due.flow
-    # It may have been cancelled in this very turn, or be gone.
+    # It may have been cancelled or dropped in this turn.
     if due is not None and state.flows.active.get(due.flow.number) is due.flow and due.kind == due.flow.next_step:
         _take_step(turn, due)
         flows.note(state, due.flow)
@@ -79,7 +79,7 @@ def step(turn: TurnState) -> None:
 
 
 def _next(state: State) -> Flow | None:
-    """The flow whose turn it is; of several that are checked only one takes steps, until its check ends."""
+    """Find the flow whose turn it is; of several checks only one takes steps, until it ends."""
     checked = [(not flow.check.checked, flow.number) for flow in state.flows.active.values() if flow.check is not None]
     _, first = min(checked, default=(True, 0))
     return next((flow for flow in state.flows.active.values() if flow.check is None or flow.number == first), None)
@@ -90,7 +90,7 @@ def _end_of(flow: Flow) -> int:
 
 
 def _page_behind(flow: Flow, passed: int, limit: int) -> StageRef:
-    """The tasks that follow when so many have been gone through."""
+    """Make the page after the first ``passed`` tasks."""
     if flow.is_being_cancelled:
         return StageRef(flow.number, flow.record.unrolled - 1 - passed, limit, backwards=True)
     return StageRef(flow.number, passed, limit)
@@ -112,7 +112,7 @@ def _take_step(turn: TurnState, due: FlowStep) -> None:
         return
     ahead = turn.found.stages[due.ahead].tasks if due.ahead is not None else ()
     if due.ahead is not None and not ahead:
-        raise Damaged(f"flow {flow.record.name!r}: the store has no task {due.ahead.first} of it")
+        raise Damaged(f"flow {flow.record.name!r}: the store lacks its task {due.ahead.first}")
     if due.kind == "check":
         look_at(turn, flow, project, due.part)
     elif due.kind == "make":
@@ -128,7 +128,7 @@ def _take_step(turn: TurnState, due: FlowStep) -> None:
 
 
 def _make(turn: TurnState, flow: Flow, project: Project, part: Sequence[NewTask]) -> int:
-    """Make tasks; returns how many: a task that another flow is still to make comes first, if one waits for it."""
+    """Make tasks and return how many; a task must wait for parents that another flow is still to make."""
     turn.changed_flows[flow.number] = flow
     turn.touch(project)
     for count, item in enumerate(part):
@@ -143,7 +143,7 @@ def _make(turn: TurnState, flow: Flow, project: Project, part: Sequence[NewTask]
 
 
 def _must_wait(turn: TurnState, flow: Flow, project: Project, item: NewTask) -> bool:
-    """Whether a task can't be made yet: another flow is still to make one that it waits for, or a push waits for it."""
+    """Whether a task can't be made yet: another flow is still to make a parent, or a push waits for the task."""
     ref = TaskRef(project.number, item.taskid)
     if flow.record.has_outside and turn.state.waiting_pushes.gives_children_to(ref):
         return True
@@ -168,7 +168,7 @@ def _make_task(turn: TurnState, project: Project, item: NewTask) -> Task:
 def _wait_for_deleted(
     turn: TurnState, project: Project, task: Task, parents: Iterable[str], on_failure: ParentFailure
 ) -> None:
-    """Let a new task wait for tasks of projects that have been deleted since it was staged: these have failed."""
+    """Let a new task wait for parents in projects that were deleted since it was staged, which have failed."""
     links = task.links or Links()
     if not links.number:
         links.number, links.on_failure = turn.state.next_number(), POLICIES.index(on_failure)

@@ -1,20 +1,20 @@
-"""The history of events, and of the daemon: written by the minute, and shown.
+"""History of events and of the daemon, written by the minute and shown.
 
-The values: ``model/history``, ``model/daemon_minutes``.
+Its values are in ``model/history`` and ``model/daemon_minutes``.
 
 Rules of events:
-1. At the end of a turn it is only noted whose totals have grown, once a minute. What has grown is counted when the
-   minute is over, of POINTS_A_TURN projects in a turn. Nobody is woken up for a minute in which nothing happened.
-2. A point of an hour is written again with each minute, so an hour is known as far as it has gone.
-3. What a minute has is kept when it is over: a crash loses a minute at most. An orderly end keeps what there is of it.
-4. What a deleted project did is still in the sum of all; its own points go when they are old.
-5. If the wall clock is put back, the minutes and hours that it goes through again are written anew.
+1. The end of a turn only records which totals have grown in this minute. Their growth is counted after the minute, of
+   POINTS_A_TURN projects in a turn. A minute without events wakes nothing up.
+2. A point of an hour is written again with each minute, so the current hour is known so far.
+3. A minute is written when it has passed: a crash loses at most a minute. A clean shutdown writes the current one.
+4. Events of a deleted project stay in the sum over all projects; its own points are dropped when they are old.
+5. If the wall clock is put back, the minutes and hours that it repeats are written again.
 
 Rules of the daemon's minutes:
-1. A minute is kept by the first turn after it, in that turn's batch. The core never asks for a turn for this: a minute
-   in which something happened ends with a turn anyway, and a daemon that sleeps writes nothing.
-2. A crash loses the running minute; an orderly end keeps what there is of it.
-3. If the wall clock is put back, the minutes that it goes through again are kept anew. Later ones are dropped.
+1. A minute is written by the first turn after it, in that turn's batch. The core never asks for a turn for this: events
+   bring turns anyway, and a daemon that sleeps writes nothing.
+2. A crash loses the current minute; a clean shutdown writes it.
+3. If the wall clock is put back, the minutes that it repeats are written again. Later ones are dropped.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ POINTS_A_TURN = 256
 """Projects whose points are written in one turn: 1.5 ms, the store's part included."""
 
 PAGE_POINTS = 256
-"""Slices examined for a page: each may cost a read of its own, 5 ms together."""
+"""Slices scanned for a page, at most: each may cost a read of its own, 5 ms together."""
 
 
 def has_work(state: State) -> bool:
@@ -59,7 +59,7 @@ def step(turn: TurnState) -> None:
 
 
 def _begin(turn: TurnState) -> None:
-    """Begin to write the minute that was counted, and to count another one."""
+    """Begin to write the minute that was counted, and to count the next one."""
     history = turn.state.history
     history.begin()
     for series in history.series.values():
@@ -98,7 +98,7 @@ def write_all(turn: TurnState) -> None:
 
 
 def show_events(turn: TurnState, request: StatsHistory, wanted: Needs) -> Halves:
-    """A page of the history."""
+    """Answer with a page of the history."""
     state = turn.state
     number = state.projects.named(request.project).number if request.project else ALL
     seconds = SECONDS[request.every]
@@ -113,7 +113,7 @@ def show_events(turn: TurnState, request: StatsHistory, wanted: Needs) -> Halves
     yield
     reply = HistoryReply(n=request.n, points=[])
     found = turn.found.points.get((request.session, request.n))
-    if found is not None and found[0].project == number:  # if not, that project was deleted in this very turn
+    if found is not None and found[0].project == number:  # if not, that project was deleted in this turn
         ref, rows = found
         reply.points = [
             HistoryPoint(float(at * seconds), *row) for at, row in zip(ref.times, rows, strict=True) if row is not None
@@ -126,17 +126,17 @@ def show_events(turn: TurnState, request: StatsHistory, wanted: Needs) -> Halves
 
 
 MINUTE_BYTES: Final = 640
-"""Of a point in a message, at most."""
+"""Bytes of a point in a message, at most."""
 
 PAGE_MINUTES = 360
-"""A quarter of a day."""
+"""Minutes in a page, at most: a quarter of a day."""
 
 
 def note_minute(turn: TurnState, figures: DaemonMinute) -> None:
-    """Keep the minute that the shell has measured, with what the turns in it have done."""
+    """Write the minute that the shell has measured, with the events of its turns."""
     minutes, writes, now = turn.state.daemon_minutes, turn.changes.writes, int(turn.now.wall // 60)
     minute = _completed(turn.state, figures)
-    is_past = minute.minute <= now  # if not, the clock has been put back in this very turn
+    is_past = minute.minute <= now  # if not, the clock was put back in this turn
     writes.dropped_daemon_minutes += minutes.drop_after(minute.minute if is_past else now - 1)
     if is_past:
         writes.daemon_minutes.append(minutes.keep(minute))
@@ -163,7 +163,7 @@ def _completed(state: State, figures: DaemonMinute) -> DaemonMinute:
 
 
 def show_minutes(turn: TurnState, request: DaemonHistory) -> DaemonHistoryReply:
-    """A page of the last day."""
+    """Answer with a page of the last day's minutes."""
     state, now = turn.state, int(turn.now.wall // 60)
     first = max(ceil(request.since / 60), now - MINUTES_KEPT + 1)
     last = min(ceil(request.until / 60) - 1, now) if request.until else now

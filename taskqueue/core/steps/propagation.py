@@ -1,18 +1,18 @@
-"""What a task's end means for those that wait for it, told along the edges in bounded steps.
+"""Propagation of a task's end to its children, along edges, in bounded steps.
 
-    parent succeeds ──► edge satisfied ──the last one──► child ready or delayed
+    parent succeeds ──► edge satisfied ──last edge──► child ready or delayed
     parent fails ─────► on_parent_failure     fail ──► child failed, ``upstream``; run ──► as if satisfied; wait
 
 Rules:
-1. A propagation is written with what it follows from, and each step of it with what that does; so each edge is told
-   exactly once, whatever happens in between.
-2. An edge is satisfied once, by an end that came after it was made.
-3. A task that failed ``upstream`` is the one that is failed with edges that are not satisfied; when they all are, it
-   is released like a blocked one.
-4. Cancelled, expired and cleared parents have failed, and so has one whose project is deleted. At each step it is seen
-   whether that is still so.
-5. Propagations go in the order in which they began, EDGES_A_TURN edges a turn in all: one that a turn does not tell to
-   its end takes the rest of the turn, so nothing later of the same task, or of its project, comes before its end.
+1. A propagation is written with the end that causes it, and each step with its effects; so each edge is processed
+   exactly once, even if the daemon stops in between.
+2. An edge is satisfied once, by an end that comes after the edge was made.
+3. Only a task that failed ``upstream`` is failed and has edges that are not satisfied; when all are, it is released
+   like a blocked one.
+4. Cancelled, expired and cleared parents count as failed, and so do parents in deleted projects. Each step checks
+   whether that still holds.
+5. Propagations run in the order in which they began, EDGES_A_TURN edges a turn in all: an unfinished one takes the rest
+   of the turn, so no later propagation of the same task or project overtakes it.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ EDGES_A_TURN: Final = 1024
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
-    """Look up the next edges to tell."""
+    """Look up the next edges."""
     limit = min(EDGES_A_TURN, turn.state.config.turn_tasks)
     wanted.propagations = PropagationsRef(turn.state.propagations.first, limit)
 
 
 def step(turn: TurnState) -> None:
-    """Tell the edges that were looked up."""
+    """Process the edges that were looked up."""
     told = {found.propagation.number: _tell(turn, found) for found in turn.found.propagations}
     turn.changes.writes.propagations.update(told)
     turn.state.propagations.told(told)
 
 
 def settle(turn: TurnState) -> None:
-    """At the end of the turn: have the next one go on, if there is more to tell."""
+    """Ask, at the end of the turn, for another one if edges are left."""
     queue, begun = turn.state.propagations, turn.changes.writes.propagations
     if begun:
         queue.note_last(max(begun))
@@ -75,7 +75,7 @@ def _of(propagation: Propagation) -> TaskRef:
 
 
 def _tell(turn: TurnState, found: FoundPropagation) -> Propagation | None:
-    """Tell a page of edges; returns what is left of the propagation, None if nothing is."""
+    """Process a page of edges; return the rest of the propagation, or None if it has ended."""
     return _TELL[found.propagation.kind](turn, found)
 
 
@@ -95,7 +95,7 @@ def _tell_failure(turn: TurnState, found: FoundPropagation) -> Propagation | Non
 
 
 def _tell_nothing(turn: TurnState, found: FoundPropagation) -> Propagation | None:
-    """A task was forgotten; if nobody waits for it, nothing is left of it."""
+    """End the wait for a forgotten task if it has no children."""
     ref = _of(found.propagation)
     if not found.edges.edges and ref in turn.changes.awaited:
         _await_no_more(turn, ref, ())
@@ -103,7 +103,7 @@ def _tell_nothing(turn: TurnState, found: FoundPropagation) -> Propagation | Non
 
 
 def _tell_edges(turn: TurnState, found: FoundPropagation) -> Propagation | None:
-    """Delete the void edges of a child; what its failed parents mean for it, if it was given them lately."""
+    """Delete the void edges of a child, and apply the failures of parents that it was given lately."""
     for each in found.edges.edges:
         mark = turn.changes.mark_of(each)
         if mark is None:
@@ -117,7 +117,7 @@ def _tell_edges(turn: TurnState, found: FoundPropagation) -> Propagation | None:
 
 
 def _tell_retired(turn: TurnState, found: FoundPropagation) -> Propagation | None:
-    """Tell the edges of a deleted project: first those to children, then those to parents."""
+    """Process the edges of a deleted project: first those to children, then those to parents."""
     propagation = found.propagation
     to_parents = propagation.after.startswith(TO_PARENTS)
     for each in found.edges.edges:
@@ -156,7 +156,7 @@ def _rest(turn: TurnState, found: FoundPropagation) -> Propagation | None:
 
 
 def _satisfy(turn: TurnState, found: FoundEdge, number: int, state: int) -> None:
-    """Satisfy an edge, made before ``number``, that is not satisfied yet; the last one releases the child."""
+    """Satisfy an unsatisfied edge that was made before ``number``; the last one releases the child."""
     child, links, mark = _unsatisfied(turn, found, number)
     if child is None or links is None:
         return
@@ -171,7 +171,7 @@ def _satisfy(turn: TurnState, found: FoundEdge, number: int, state: int) -> None
 
 
 def _fail(turn: TurnState, found: FoundEdge, number: int) -> None:
-    """The parent of an edge that was made before ``number`` has failed: the child does what it was told to do then."""
+    """Apply ``on_parent_failure`` of the child to an edge that was made before ``number``."""
     child, links, _ = _unsatisfied(turn, found, number)
     if child is None or links is None:
         return
@@ -182,7 +182,7 @@ def _fail(turn: TurnState, found: FoundEdge, number: int) -> None:
 
 
 def _unsatisfied(turn: TurnState, found: FoundEdge, number: int) -> tuple[Task | None, Links | None, Mark]:
-    """Child, links and mark of a valid edge that is not satisfied and was made before ``number``; else None."""
+    """Find child, links and mark of a valid, unsatisfied edge that was made before ``number``; else None."""
     mark = turn.changes.mark_of(found)
     if mark is None or mark.state or mark.number > number:
         return None, None, found.mark
@@ -191,7 +191,7 @@ def _unsatisfied(turn: TurnState, found: FoundEdge, number: int) -> tuple[Task |
 
 
 def _links_of(child: Task, mark: Mark) -> Links | None:
-    """What an edge with this mark is counted in: the child's links, or its deferred update's; None: it is void."""
+    """Find the links that count an edge with this mark: the child's, or its deferred update's; None: it is void."""
     if child.links is not None and child.links.number == mark.number:
         return child.links
     lease = child.lease
@@ -210,7 +210,7 @@ def _release(turn: TurnState, project: Project, child: Task) -> None:
 
 
 def fail_upstream(turn: TurnState, child: Task, parent: str) -> None:
-    """A task fails because one that it waits for has: the ``parent``, as people call it."""
+    """Fail a blocked task because of a failed parent; ``parent`` is the parent's name in the error."""
     project = turn.state.projects.by_number[child.project]
     turn.touch(project)
     project.totals.failed += 1
@@ -220,7 +220,7 @@ def fail_upstream(turn: TurnState, child: Task, parent: str) -> None:
 
 
 def _name(turn: TurnState, child: Task, parent: TaskRef) -> str:
-    """What a task is called in a reason: by its taskid, with its project if that is another one."""
+    """Name a parent in a reason: its taskid, after its project if that is another one."""
     if parent.project == child.project:
         return parent.taskid
     project = turn.state.projects.by_number.get(parent.project)
@@ -228,7 +228,7 @@ def _name(turn: TurnState, child: Task, parent: TaskRef) -> str:
 
 
 def _delete(turn: TurnState, edge: Edge, others: Mapping[TaskRef, Sequence[Edge]]) -> None:
-    """Delete an edge, and what makes its parent awaited if it was the last one to an unknown task."""
+    """Delete an edge; after the last one to an unknown parent, that is not awaited any more."""
     turn.changes.writes.edges[edge] = None
     if edge.parent in turn.changes.awaited:
         _await_no_more(turn, edge.parent, others.get(edge.parent, ()))

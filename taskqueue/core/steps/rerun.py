@@ -1,28 +1,28 @@
-"""Steps of reruns: a task is run again, and others with it, each once, in the order in which they depend on each other.
+"""Steps of reruns: a task and related tasks run again, each once, parents before children.
 
     walk ──► order ──► reset ──► release          dry run: walk ──► order
-    nothing is touched      tasks are changed
+    tasks unchanged    tasks change
 
     reset      success, failed, cancelled, ready, delayed ─┐
                processing ──lease revoked──────────────────┴─► blocked
-    release    held ──► ready, or still blocked by tasks that are not in the set
+    release    kept ──► ready, or still blocked by tasks outside of the set
 
 Rules of the set:
-1. Which tasks: by the scope, along edges of before the first step. What is pushed, or given other tasks to wait for,
-   after it is not met. Parents come before their children, however many paths lead to these: see ``rerun_set``.
-2. Before anything is reset a cancel leaves no trace; after that it lets what was reset run.
-3. Bare tasks have nothing left to run: they are passed by, and what depends on them is met all the same.
+1. The scope selects tasks, along edges from before the first step. Tasks that are pushed later, or get other parents
+   later, are left out. Parents come before their children, on every path: see ``rerun_set``.
+2. A cancel before the first reset leaves no trace; after that, tasks that were reset still run.
+3. Bare tasks have no body to run: they are skipped, but tasks that depend on them are not.
 
-Rules of what is done to its tasks:
-1. Edges between tasks that were reset are no longer satisfied; the others stay as they are. All edges of the task get
-   one new number, so that no success of before satisfies them; one of a parent that is not in the set, which they had
-   still to be told of, does so at once.
-2. What waits for no task of the set is *held* until the last one has been reset: so nothing runs on what is about to
-   be reset, and no task runs twice.
-3. What is processing loses its lease, so its report will be stale; an update that waits for its end takes effect.
-4. A task is left as it is if it is gone or bare, or if it was pushed anew or given other parents after the first step.
-5. What waits for a failed task that is not in the set fails again, as it is told to; the first task alone waits, as
-   when it is retried by hand.
+Rules of its tasks:
+1. Edges between tasks that were reset are no longer satisfied; other edges don't change. All edges of the task get one
+   new number, so that no earlier success satisfies them; a success of a parent outside of the set that is still to be
+   propagated satisfies its edge at once.
+2. A task without parents in the set is *kept* until the last one has been reset: so no task runs on input that is about
+   to be reset, and no task runs twice.
+3. A processing task loses its lease, so its report will be stale; its deferred update takes effect.
+4. A task is left as it is if it is gone or bare, or if it was pushed again or got other parents after the first step.
+5. A task with a failed parent outside of the set fails again, as its ``on_parent_failure`` says; only the first task
+   waits, as after a manual retry.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from taskqueue.protocol.choices import RerunScope
 from taskqueue.protocol.values import RerunLayer, RerunProgress
 
 STEP_EDGES: Final = 512
-"""Tasks and edges of one step, about."""
+"""Tasks and edges of one step, approximately."""
 
 LAYERS_SHOWN: Final = 100
 TASKIDS_SHOWN: Final = 100
-"""Taskids that the layers of a rerun name."""
+"""Taskids that the layers of a rerun name, at most."""
 
 
 def begin(turn: TurnState, record: OperationRecord, task: Task) -> None:
-    """Begin with the task itself."""
+    """Begin a rerun with the named task."""
     cursor, scope = _cursor(record), rerun_of(record.progress).scope
     rerun_set = RerunSet(record.progress.id, cursor, FoundRerun())
     _add(rerun_set, record.progress, task, is_meant=_is_meant(scope, task, is_first=True))
@@ -64,7 +64,7 @@ def begin(turn: TurnState, record: OperationRecord, task: Task) -> None:
 
 
 def cancel(record: OperationRecord) -> bool:
-    """Reset no further tasks; returns whether those that were have still to be released."""
+    """Stop resetting tasks; return whether tasks that were reset still have to be released."""
     cursor = _cursor(record)
     if cursor.phase in ("walk", "order"):
         return False
@@ -75,7 +75,7 @@ def cancel(record: OperationRecord) -> bool:
 
 
 def ref(state: State, record: OperationRecord) -> RerunRef:
-    """What the next step needs."""
+    """Make the reference to what the next step reads."""
     cursor = _cursor(record)
     limit = min(STEP_EDGES, state.config.turn_tasks)
     to_parents = rerun_of(record.progress).scope == "upstream-failed"
@@ -84,10 +84,10 @@ def ref(state: State, record: OperationRecord) -> RerunRef:
 
 
 def take_step(turn: TurnState, record: OperationRecord, found: FoundRerun) -> None:
-    """Go on where the rerun stands, or end it."""
+    """Take the next step of the rerun, or end it."""
     cursor, progress = _cursor(record), record.progress
     if turn.due.rerun is None or (cursor.phase, cursor.position) != (turn.due.rerun.phase, turn.due.rerun.position):
-        return  # cancelled in this very turn
+        return  # cancelled in this turn
     record.bound = record.bound or turn.state.next_number()
     rerun_set = RerunSet(progress.id, cursor, found)
     if cursor.phase == "walk":
@@ -105,7 +105,7 @@ def take_step(turn: TurnState, record: OperationRecord, found: FoundRerun) -> No
 
 def _cursor(record: OperationRecord) -> RerunCursor:
     if record.cursor is None:
-        raise Corrupt(f"operation {record.progress.id} is no rerun")
+        raise Corrupt(f"operation {record.progress.id} is not a rerun")
     return record.cursor
 
 
@@ -125,7 +125,7 @@ def _walk(turn: TurnState, rerun_set: RerunSet, record: OperationRecord) -> None
 
 
 def _counts(turn: TurnState, found: FoundEdge, bound: int) -> bool:
-    """Whether the edge is valid, and of before the first step."""
+    """Whether the edge is valid, and older than the first step."""
     mark = turn.changes.mark_of(found)
     child = turn.task_at(found.edge.child)
     if mark is None or mark.number > bound or child is None or child.links is None:
@@ -134,7 +134,7 @@ def _counts(turn: TurnState, found: FoundEdge, bound: int) -> bool:
 
 
 def _follow(turn: TurnState, rerun_set: RerunSet, progress: OperationProgress, position: int, edge: Edge) -> None:
-    """Come to the task at the other end of an edge of the task at this place."""
+    """Add the task at the other end of an edge of the task at ``position``."""
     to_parents = rerun_of(progress).scope == "upstream-failed"
     end = edge.parent if to_parents else edge.child
     task = turn.task_at(end)
@@ -183,7 +183,7 @@ def _order(turn: TurnState, rerun_set: RerunSet, progress: OperationProgress) ->
 def _note_layer(
     turn: TurnState, progress: OperationProgress, cursor: RerunCursor, member: RerunMember, layer: int
 ) -> None:
-    """Count a task among its layer, and name it if there is room; layers without tasks that are meant are none."""
+    """Count a task in its layer, and name it if there is room; layers without selected tasks don't count."""
     rerun = rerun_of(progress)
     depth, layers = rerun.depth, rerun.layers
     if layer != cursor.layer:
@@ -223,7 +223,7 @@ def reset(turn: TurnState, rerun_set: RerunSet, record: OperationRecord) -> None
         if not member.is_meant:
             continue
         if page is None or not page.end:
-            break  # there are many void edges, which are about to be deleted
+            break  # there are many void edges, which will be deleted soon
         fate = _reset_task(turn, rerun_set, record, member.ref, page)
         progress.matched += fate != LEFT
         passed += fate == LEFT
@@ -235,20 +235,20 @@ def reset(turn: TurnState, rerun_set: RerunSet, record: OperationRecord) -> None
 
 
 def pass_by(progress: OperationProgress, tasks: int) -> None:
-    """Count tasks that are left as they are."""
+    """Count tasks that are skipped."""
     rerun = rerun_of(progress)
     progress.rerun = replace(rerun, passed=rerun.passed + tasks)
 
 
 def rerun_of(progress: OperationProgress) -> RerunProgress:
-    """What a rerun takes."""
+    """Return the progress of a rerun."""
     if progress.rerun is None:
-        raise Corrupt(f"operation {progress.id} is no rerun")
+        raise Corrupt(f"operation {progress.id} is not a rerun")
     return progress.rerun
 
 
 def release(turn: TurnState, rerun_set: RerunSet) -> None:
-    """Let go of the next ones that are held."""
+    """Release the next tasks that the rerun keeps."""
     for _, member, _ in rerun_set.next_ordered():
         task = turn.task_at(member.ref) if member.fate == HELD else None
         if task is not None and is_held(task):
@@ -256,7 +256,7 @@ def release(turn: TurnState, rerun_set: RerunSet) -> None:
 
 
 def _reset_task(turn: TurnState, rerun_set: RerunSet, record: OperationRecord, ref: TaskRef, page: FoundEdges) -> int:
-    """Block a task; returns its fate."""
+    """Block a task and return its fate."""
     task = turn.task_at(ref)
     if task is None or task.bare or task.seq > record.bound or _has_new_parents(task, record):
         return LEFT
@@ -278,7 +278,7 @@ def _reset_task(turn: TurnState, rerun_set: RerunSet, record: OperationRecord, r
 
 
 def _has_new_parents(task: Task, record: OperationRecord) -> bool:
-    """Whether it was given other parents, also by an update that waits for the end of its lease."""
+    """Whether the task got other parents, or will get some by a deferred update."""
     links = task.lease.links if task.lease is not None and task.lease.deferred is not None else task.links
     return links is not None and links.number > record.bound
 
@@ -294,7 +294,7 @@ def _revoke(turn: TurnState, project: Project, task: Task) -> None:
 def _reset_edges(
     turn: TurnState, rerun_set: RerunSet, task: Task, links: Links, page: FoundEdges, *, is_first: bool
 ) -> bool:
-    """Give the task's edges their new marks; returns whether it waits for a task of the set."""
+    """Give the task's edges their new marks; return whether it waits for a task of the set."""
     edges = turn.changes.writes.edges
     number = turn.state.next_number()
     missing, is_blocked, is_doomed = 0, False, False
@@ -309,7 +309,7 @@ def _reset_edges(
             (parent is not None and parent.state == SUCCESS)
             or (not is_reset and mark.number < rerun_set.untold_success(each.edge.parent))
         ):
-            state = SATISFIED  # what told the edge of that success would find it renumbered
+            state = SATISFIED  # the propagation of that success would find the edge renumbered
         edges[each.edge] = Mark(state, number)
         if state == UNSATISFIED:
             missing += 1

@@ -1,16 +1,16 @@
-"""Retention: what has been over for longer than its project keeps it goes, a page at a time, the oldest first.
+"""Retention: drop tasks that finished longer ago than their project keeps them, a page at a time, oldest first.
 
-                                 ┌─ keep.then = remember ──► bare: state, itag, lastcrawltime stay: no url comes twice
-    over ──keep.success, …──► old
-                                 └─ keep.then = forget ────► unknown
+                                     ┌─ keep.then = remember ──► bare: state, itag, lastcrawltime stay: no url twice
+    finished ──keep.success, …──► old
+                                     └─ keep.then = forget ────► unknown
 
 Rules:
-1. When something is old tells the lower bound of its order (``retention_keys``): a project is woken for no other
-   reason, and what it drops is read from there on, not across what has been dropped before.
-2. A step and the lower bound that it leads to are one commit, so a restart goes on where it was.
-3. What the turn has done to a task wins: one that it has restarted is live. The settings at the end of the turn decide.
-4. OLD_AT_ONCE projects share the OLD_TASKS of a turn; others wait for theirs.
-5. What is bare is in no order any more: ``reset`` and ``delete`` drop it, but ``keep.then = forget`` does not.
+1. The lower bound of an order (``retention_keys``) says when its first task is old: a project is woken for that only,
+   and reads from there, not across tasks that were dropped before.
+2. A step and its new lower bound are one commit, so a restart continues there.
+3. Changes of this turn win: a task that it has restarted is live. The settings at the end of the turn decide.
+4. OLD_AT_ONCE projects share the OLD_TASKS of a turn; others take later turns.
+5. Bare tasks are in no order: ``reset`` and ``delete`` drop them, but ``keep.then = forget`` does not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from taskqueue.core.model.task import OVER, time_key
 from taskqueue.core.turn_state import TurnState
 
 OLD_TASKS = 256
-"""Tasks dropped in a turn."""
+"""Tasks dropped in a turn, at most."""
 
 OLD_AT_ONCE: Final = 8
 
@@ -43,7 +43,7 @@ def need(turn: TurnState, wanted: Needs) -> None:
 
 
 def step(turn: TurnState) -> None:
-    """Drop what was looked up, and plan the next step."""
+    """Drop the tasks that were looked up, and plan the next step."""
     state = turn.state
     for page in turn.found.old.values():
         project = state.projects.by_number.get(page.ref.project)
@@ -56,15 +56,15 @@ def step(turn: TurnState) -> None:
 
 
 def _old_in(project: Project, now: Now) -> Iterator[OldRef]:
-    """References to old tasks of the project; the caller sets their limits."""
-    for which, keep in zip(OVER, project.keeps, strict=False):  # none is kept for ever, or all are
+    """Yield references to old tasks of the project; the caller sets their limits."""
+    for which, keep in zip(OVER, project.keeps, strict=False):  # ``keeps`` is empty, or has all states
         low, end = project.queue.over_low[which], old_below(keep, now.wall)
         if low < end:
             yield OldRef(project.number, which, low, end, 0)
 
 
 def _plan(turn: TurnState, project: Project) -> None:
-    """Go on in one of the next turns if there is more, else set a timer."""
+    """Continue in a later turn if old tasks are left, else set a timer."""
     state = turn.state
     state.pending.dropped_old(project.number, more=any(_old_in(project, turn.now)))
     state.wall_timers.note(("retention", project.number), project.old_at())
@@ -73,7 +73,7 @@ def _plan(turn: TurnState, project: Project) -> None:
 def _drop_page(turn: TurnState, project: Project, page: FoundOld) -> None:
     now = turn.now
     which = page.ref.state
-    # What ended in this very turn is not on the page.
+    # Tasks that ended in this turn are not on the page.
     low = time_key(now.wall, 0) if project.number in turn.dirty else NO_ENTRY
     end = old_below(project.keeps[OVER.index(which)], now.wall) if project.keeps else 0
     kept = next((old.task.key for old in page.tasks if old.task.key >= end or _is_linked(turn, old)), page.next)
@@ -85,14 +85,14 @@ def _drop_page(turn: TurnState, project: Project, page: FoundOld) -> None:
 
 
 def _is_as_read(turn: TurnState, project: Project, old: Old) -> bool:
-    """Whether this turn has not changed the task."""
+    """Whether this turn has left the task unchanged."""
     ref = TaskRef(project.number, old.task.taskid)
     task = turn.find(project, ref.taskid)
     return (task is None or not task.touched) and not _is_linked(turn, old)
 
 
 def _is_linked(turn: TurnState, old: Old) -> bool:
-    """Whether this turn has changed the task's links only: it stays where it is, and is dropped in one of the next."""
+    """Whether this turn has changed only the task's links: it stays for now, and a later turn drops it."""
     return TaskRef(old.task.project, old.task.taskid) in turn.changes.writes.linked
 
 

@@ -1,10 +1,10 @@
-"""Counts the tasks that wait for a retry, where the store does not say how many do: a page of them a turn.
+"""Count of tasks that wait for a retry, for projects whose record lacks it: a page a turn.
 
     keys of delayed tasks   smallest ── counted ──► ) counted_to [ ── not yet ──► largest
 
-The store does not say it of projects from before these tasks were counted, and of those of which a delayed task was
-damaged. A page is as old as the turn is when it begins, so it is counted before the turn changes anything. From then on
-what enters or leaves its part of the order is counted, too. After a restart the count begins again.
+The count is missing in old stores, and in projects with a damaged delayed task. A page shows the store before the turn,
+so it is counted before the turn changes anything. From then on, tasks that enter or leave the counted part of the order
+are counted, too. After a restart the count begins again.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from taskqueue.core.model.task import DELAYED, NO_FLOOR
 from taskqueue.core.turn_state import TurnState
 
 COUNTED_TASKS = 256
-"""Tasks counted in a turn."""
+"""Tasks counted in a turn, at most."""
 
 COUNTED_BYTES: Final = 1 << 20
-"""Their urls and bodies are read along with them: a page ends early if these are large."""
+"""Bytes read in a turn, at most: urls and bodies are read with the tasks, and large ones end a page early."""
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
@@ -34,12 +34,12 @@ def need(turn: TurnState, wanted: Needs) -> None:
 
 
 def go_on(turn: TurnState) -> None:
-    """Have the next page counted in the next turn, if there is one."""
+    """Ask for another turn if there are more pages to count."""
     turn.more |= bool(turn.state.pending.uncounted)
 
 
 def step(turn: TurnState, ref: ListRef) -> None:
-    """Count the tasks that were looked up, before the turn changes any."""
+    """Count the tasks that were looked up, before the turn changes them."""
     project, page = turn.state.projects.by_number[ref.project], turn.found.lists[ref]
     project.queue.count_page(page.tasks, NO_FLOOR if page.next is None else page.next)
     if page.next is None:

@@ -1,18 +1,16 @@
-"""Dividing a project into slots, or otherwise, or no more: its ready tasks are moved in bounded steps, best ones first.
+"""Division of a project into slots, and its changes: ready tasks move to their slots in bounded steps, best first.
 
-    ``slot.by`` changes ──► a new division, whose slots get numbers of their own      this commit
-                            └──► ready tasks of before: read, named, moved                 step by step, until none is
-                                                                                           left
+    ``slot.by`` changes ──► a new division, whose slots get new numbers      this commit
+                            └──► earlier ready tasks are read and moved      step by step, until none is left
 
 Rules:
-1. What isn't moved yet isn't handed out. What arrives meanwhile is in its slot at once.
-2. In a divided project the range of number 0 is that of what has still to be moved. So a task that becomes ready while
-   nobody knows its slot is put there: one that a cron job pushes, one that has waited since the division before.
-3. All windows begin anew with a division, unless the project is new: its slots know nothing of what was handed out
-   before.
-4. A step and what it has moved are one commit, so a restart goes on where it was.
+1. Tasks that are still to be moved are not dispatched. Tasks that arrive meanwhile enter their slots at once.
+2. In a divided project the range of number 0 has the tasks that are still to be moved. So a task that becomes ready
+   while its slot is unknown goes there: one that a cron job pushes, one that has waited since the previous division.
+3. A new division restarts the gaps of all slots, unless the project is new: its slots don't know earlier dispatches.
+4. A step and its moves are one commit, so a restart continues there.
 
-``moves/slots`` begins a division; here its steps are taken.
+``moves/slots`` begins a division; its steps are here.
 """
 
 from __future__ import annotations
@@ -37,16 +35,16 @@ from taskqueue.core.moves.slots import find_number, name_of
 from taskqueue.core.turn_state import TurnState
 
 MOVED_TASKS = 256
-"""Tasks moved in a turn."""
+"""Tasks moved in a turn, at most."""
 MOVED_BYTES: Final = 1 << 20
 MOVED_AT_ONCE: Final = 8
-"""Projects that share the tasks of a turn."""
+"""Projects that share the tasks of a turn, at most."""
 
 # ------------------------------------------------------------------------------------------------ moving
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
-    """Look up the next tasks to be moved."""
+    """Look up the next tasks to move."""
     state = turn.state
     some = dict(islice(state.pending.moving.items(), MOVED_AT_ONCE))
     for number, names in some.items():
@@ -75,7 +73,7 @@ def step(turn: TurnState) -> None:
             or number not in state.pending.moving
         ):
             continue
-        # It may have been divided once more, or cleared, in this very turn.
+        # It may have been divided again, or cleared, in this turn.
         if project.division is None or project.division.division != page.ref.division:
             continue
         left[number] = _take(turn, project, page) or left.get(number, False)
@@ -92,19 +90,19 @@ def _end(turn: TurnState, project: Project) -> None:
 
 
 def _take(turn: TurnState, project: Project, page: FoundSlotPage) -> bool:
-    """Move what an entry leads to; False: there is none."""
+    """Move the tasks of an entry; return False if there is no entry."""
     if not page.entries:
         return False
     entry, place = page.entries[0], page.divisions[0]
     writes = SlotWrites(project.number, page.ref.division)
     slot = page.slots[entry & NUMBER_MASK]
-    rest = None if slot.end else _after(slot)  # its tasks have other places when they have been moved
+    rest = None if slot.end else _after(slot)  # its tasks have other keys once they are moved
     if page.ref.order == "old_time":
         writes.old_time[place, entry] = False
         if slot.tasks:
             writes.old[place, entry_of(slot.tasks[0].key)] = True
     elif project.queue.slots is None and not entry & NUMBER_MASK:
-        writes.old[place, entry] = False  # what is in no slot is where it belongs
+        writes.old[place, entry] = False  # tasks without a slot are in their place
     elif not _move(turn, project, slot.tasks):
         return True
     else:
@@ -118,12 +116,12 @@ def _take(turn: TurnState, project: Project, page: FoundSlotPage) -> bool:
 
 
 def _after(slot: FoundSlot) -> int:
-    """The entry after those of the tasks that were read."""
+    """Compute the entry after those of the tasks that were read."""
     return entry_of(slot.tasks[-1].key) + (1 << NUMBER_BITS)
 
 
 def _move(turn: TurnState, project: Project, tasks: list[Task]) -> bool:
-    """Move the tasks to their slots; False: their names have to be looked up first."""
+    """Move the tasks to their slots; return False if their names have to be looked up first."""
     slots = project.queue.slots
     numbers = [0] * len(tasks)
     if slots is not None:
@@ -135,7 +133,7 @@ def _move(turn: TurnState, project: Project, tasks: list[Task]) -> bool:
             return False
     for task, number in zip(tasks, numbers, strict=True):
         current = turn.find(project, task.taskid) or task
-        is_cleared = task.seq <= project.cleared  # in this very turn
+        is_cleared = task.seq <= project.cleared  # in this turn
         if current.state == READY and current.key == task.key and not is_cleared:
             project.queue.withdraw(turn.changes, current)
             current.enter_slot(number)

@@ -1,13 +1,13 @@
-"""Lists of a project's slots, the first ones in an order that somebody asks for.
+"""Lists of a project's slots: the first ones in the order of the request.
 
-    in memory    at once: all that may go on next, and those of which tasks are run
-    all          a page a turn, until all are looked at; then the first ones are looked up, some a turn
+    in memory    at once: all slots that may dispatch next, and those with processing tasks
+    all          a page a turn, until all are scanned; then the first ones are looked up, some a turn
 
 Rules:
-1. A turn looks at one page for all who ask; those who ask have their pages in turns.
-2. A repeat of a request that is under way changes nothing.
-3. Ready tasks are counted to the last one where slots are ordered by that; else up to COUNTED_MOST.
-4. Of a project that is gone meanwhile, or divided otherwise, there is no list.
+1. A turn scans one page, for one request; requests take turns.
+2. A repeat of a request in progress changes nothing.
+3. All ready tasks are counted if slots are sorted by their number; else up to COUNTED_MOST.
+4. If the project is deleted or divided otherwise meanwhile, the reply is an error.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from taskqueue.protocol.choices import SlotSort
 from taskqueue.protocol.slots import Slot, SlotList, SlotListReply
 
 SCANS_MOST: Final = 64
-"""Requests in progress."""
+"""Requests in progress, at most."""
 
 PAGE_TASKS = 2048
-"""Ready tasks counted in a turn."""
+"""Ready tasks counted in a turn, at most."""
 PAGE_SLOTS: Final = 512
-"""Slots compared in a turn."""
+"""Slots compared in a turn, at most."""
 LOOKS_A_TURN: Final = 16
-"""Slots looked up in a turn."""
+"""Slots looked up in a turn, at most."""
 COUNTED_MOST: Final = 256
-"""Ready tasks of a slot that are counted when it is looked up."""
+"""Ready tasks of a slot that are counted when it is looked up, at most."""
 
 
 def begin(turn: TurnState, session: Session, request: SlotList) -> SlotListReply | None:
-    """List the slots in memory, or begin to look at all; then the reply follows in a later turn.
+    """List the slots in memory, or begin to scan all slots; then the reply follows in a later turn.
 
     Raises:
         Rejected: the project is unknown or not divided, or too many requests are in progress.
@@ -68,7 +68,7 @@ def begin(turn: TurnState, session: Session, request: SlotList) -> SlotListReply
     if at in state.slot_scans:
         return None
     if len(state.slot_scans) >= SCANS_MOST:
-        raise Rejected("full", f"slots are being listed for {SCANS_MOST} others already; ask again")
+        raise Rejected("full", f"slots are being listed for {SCANS_MOST} other requests already; ask again")
     start = slots.division << SLOT_SHIFT if request.by == "backlog" else slots.division
     scan = SlotScan(session, request.n, project.number, slots.division, request.by, request.limit, start)
     state.slot_scans[at] = scan
@@ -77,14 +77,14 @@ def begin(turn: TurnState, session: Session, request: SlotList) -> SlotListReply
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
-    """Look up what comes next of the request whose turn it is."""
+    """Look up the next page of the request whose turn it is."""
     turn.due.scanned = next(iter(turn.state.slot_scans.values()), None)
     if turn.due.scanned is not None:
         wanted.slot_questions += _questions(turn.due.scanned)
 
 
 def step(turn: TurnState) -> None:
-    """Take in what was looked up, and reply if it was the rest."""
+    """Process the page that was looked up, and reply after the last one."""
     state, scan = turn.state, turn.due.scanned
     if scan is not None:
         at = scan.session.id, scan.n
@@ -104,7 +104,7 @@ def step(turn: TurnState) -> None:
 
 
 def _questions(scan: SlotScan) -> list[SlotQuestion]:
-    """What is looked up next."""
+    """List the next lookups."""
     if scan.start is None:
         counted = 0 if scan.by == "backlog" else COUNTED_MOST
         return [SlotLook(scan.project, number, "", "", counted, 0) for _, _, number in scan.left[:LOOKS_A_TURN]]
@@ -114,7 +114,7 @@ def _questions(scan: SlotScan) -> list[SlotQuestion]:
 
 
 def _go_on(turn: TurnState, project: Project, scan: SlotScan) -> None:
-    """Take in the answers."""
+    """Process the answers to the lookups."""
     answers = turn.found.slot_answers
     for each in _questions(scan):
         if isinstance(each, SlotTallyRef):
@@ -165,7 +165,5 @@ def _reply(turn: TurnState, n: int, project: Project, count: int, views: list[Sl
     return SlotListReply(n=n, by=project.settings.slot.by, count=count, slots=shown)
 
 
-"""Of 100,000 slots in memory the first ones are found in 60 ms."""
-
-
+# Slow because finding the first of 100,000 slots in memory takes 60 ms.
 REQUESTS: Final = (RequestRule(SlotList, asked_by(begin), keeps=False, slow_ms=SLOW_MS),)

@@ -1,11 +1,11 @@
-"""Sweeping up after ``clear``: what the store still has by taskid and by seq of tasks that were dropped.
+"""Sweep after ``clear``: delete the records, by taskid and by seq, of tasks that were dropped.
 
-    clear ──► swept: project ──page──► page ──► … ──► nothing is left: ``Project.cleared`` is 0
+    clear ──► project to sweep ──page──► page ──► … ──► nothing is left: ``Project.cleared`` is 0
 
 Rules:
-1. A step and how far it has come (``Project.swept_to``) are one commit, so a restart goes on where it was.
-2. A project that is cleared again is swept from the start, once, however far that was.
-3. SWEPT_AT_ONCE projects share the tasks of a turn; others wait for theirs.
+1. A step and its progress (``Project.swept_to``) are one commit, so a restart continues there.
+2. A project that is cleared again is swept from the start, once.
+3. SWEPT_AT_ONCE projects share the tasks of a turn; others take later turns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from taskqueue.core.model.task import LIVE
 from taskqueue.core.turn_state import TurnState
 
 SWEPT_TASKS = 256
-"""Tasks examined in a turn."""
+"""Tasks scanned in a turn, at most."""
 
 SWEPT_AT_ONCE: Final = 8
 
@@ -36,10 +36,10 @@ def need(turn: TurnState, wanted: Needs) -> None:
 
 
 def step(turn: TurnState) -> None:
-    """Delete what is left of cleared tasks on the pages that were looked up."""
+    """Delete the cleared tasks on the pages that were looked up."""
     state = turn.state
     for number, (bound, ref) in turn.due.sweeping.items():
-        # It may have been cleared once more in this very turn, or be gone.
+        # It may have been cleared again or deleted in this turn.
         if state.pending.swept.get(number) == bound:
             _take_page(turn, state.projects.by_number[number], turn.found.pages[ref])
     turn.more |= bool(state.pending.swept)
