@@ -384,7 +384,7 @@ def test_unset_brings_the_config_file_back(run: Run) -> None:
     assert run("project", "unset", "news", "rate")[1] == "news: rate=5 (was 1)\n"
     assert run("project", "unset", "news")[1] == "news: burst=3 (was 7)\n"
     assert run("project", "unset", "news", "rate")[2] == (
-        'taskqueue: rate: "project set" has said nothing of it in project "news"\n'
+        'taskqueue: rate: was not set by "project set" in project "news"\n'
     )
 
 
@@ -939,7 +939,7 @@ def test_why_without_a_project_says_which_ones_stand_still_by_cause(run: Run) ->
 
     assert status == 0
     assert out.splitlines()[0] == "no fetcher that could take more (1):"
-    assert out.splitlines()[1] == '  project "news" has tasks to hand out, but no fetcher is connected'
+    assert out.splitlines()[1] == '  project "news" has tasks to dispatch, but no fetcher is connected'
     assert out.splitlines()[2] == "a rate of 0 (1):"
     assert "idle" not in out
     assert json.loads(run("why", "--json")[1]).keys() == {"fetchers", "rate"}
@@ -953,8 +953,8 @@ def test_status_says_which_projects_stand_still(run: Run) -> None:
 
     out = " ".join(run("status")[1].split())
 
-    assert 'project "news" has tasks to hand out, but no fetcher is connected' in out
-    assert 'project "blog" has a rate of 0; give it another one with: taskqueue project set blog rate=1' in out
+    assert 'project "news" has tasks to dispatch, but no fetcher is connected' in out
+    assert 'project "blog" has a rate of 0; set another one with: taskqueue project set blog rate=1' in out
     assert 'project "night"' not in out
 
 

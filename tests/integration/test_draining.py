@@ -113,7 +113,7 @@ def test_a_worker_under_load_is_drained_ends_with_0_and_the_next_one_goes_on(
     until(lambda: client.fetchers.get("web1").holds == 1)
     assert "draining" in run("fetcher", "show", "web1")[1]
     assert "draining" in run("fetcher", "list")[1]
-    assert "draining: web1; go on with: taskqueue fetcher resume web1" in run("why", "news")[1]
+    assert "draining: web1; resume with: taskqueue fetcher resume web1" in run("why", "news")[1]
     it.kill()
     it.start()
     first.stdin.write("\n")
@@ -141,7 +141,7 @@ def test_a_worker_under_load_is_drained_ends_with_0_and_the_next_one_goes_on(
 
 def test_a_name_that_nobody_has_is_drained_with_a_word_about_it_and_unknown_is_one_line(run: Run) -> None:
     assert run("fetcher", "show", "web9")[0] == 1
-    assert 'nobody of the name "web9" is connected, and it is not drained' in run("fetcher", "resume", "web9")[2]
+    assert 'no fetcher named "web9" is connected or drained' in run("fetcher", "resume", "web9")[2]
 
     assert run("fetcher", "drain", "web9") == (
         0,

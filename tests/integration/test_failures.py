@@ -169,4 +169,4 @@ def test_a_list_that_makes_no_sense_is_one_line(run: Run) -> None:
     status, _, err = run("task", "list", "news", "--state", "ready", "--newest")
 
     assert status == 1
-    assert "newest: what is ready is listed in the order in which it will be handed out" in err
+    assert "newest: ready tasks are listed in the order of dispatch only" in err

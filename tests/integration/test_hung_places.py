@@ -99,7 +99,7 @@ def test_after_one_hello_every_view_tells_of_a_hung_handler(
     assert re.search(rf"web2 0/1 1 for 9 min.* foreign 0/1 1 for .*{TELLS} {SILENT}", listed)
     assert re.search(rf"web2 0/1 1 for 9 min.*{TELLS}", command(capsys, "fetcher", "show", "web2"))
     assert json.loads(command(capsys, "fetcher", "show", "foreign", "--json"))["fetchers"][0]["hung"]["taskid"] == "b"
-    full = 'project "news" has tasks to hand out, but all fetchers that ask for them are full'
+    full = 'project "news" has tasks to dispatch, but all fetchers that ask for them are full'
     assert re.fullmatch(rf"{full}: {ALL}", command(capsys, "why", "news"))
     assert "2, which hold 0 of 2; handlers whose lease has ended occupy 2 more" in command(capsys, "daemon", "show")
     assert re.search(r"2 fetchers hold 0 of 2, 2 hung(.|\n)*web2 +0/1 +1 for 9 min", top(it.url))

@@ -23,10 +23,10 @@ CAUSES: Final[dict[WhyCause, str]] = {
     "fetchers": "no fetcher that could take more",
     "stopped": "stopped",
     "paused": "paused",
-    "hours": "out of active hours",
+    "hours": "outside active hours",
     "rate": "a rate of 0",
-    "limits": "as many processing as may be at once",
-    "slots": "no slot may go on now",
+    "limits": "as many processing as allowed",
+    "slots": "no slot may dispatch now",
     "memory": "the next tasks are being read from the store",
     "tasks": "no task is ready",
 }

@@ -1,8 +1,7 @@
-"""Requests about the daemon: its status, and its figures.
+"""Requests about the daemon: its status and its figures.
 
-The core knows what is connected, what memory the tasks take and how long attempts took; the shell adds the uptime, and
-the figures of the process and the store. How the daemon was in each minute is in ``steps/history``, the check of its
-state in ``invariants``.
+The core knows sessions, the memory of tasks and the durations of attempts; the shell adds the uptime and the figures of
+process and store. Figures per minute are in ``steps/history``, the check of the daemon's state is in ``invariants``.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from taskqueue.protocol.daemon import DaemonReply, DaemonShow, ProjectStand, Sta
 from taskqueue.protocol.daemon import Histogram as HistogramView
 
 FIGURES_BYTES: Final = 8 << 10
-"""More than a status has besides its projects and fetchers: sums, counters, and what its page is sorted by."""
+"""Upper bound of a status without projects and fetchers: sums, counters, and the numbers that its page is sorted by."""
 
 
 def status(turn: TurnState, message: StatusShow) -> StatusReply:
-    """The daemon's status with a page of projects, and the first fetchers; the shell adds the uptime."""
+    """Answer with the daemon's status, a page of projects and the first fetchers; the shell adds the uptime."""
     state, now = turn.state, turn.now
     page = of_projects(turn, message)
     sessions = (session for session in state.sessions.values() if session.fetches)
@@ -48,12 +47,12 @@ def status(turn: TurnState, message: StatusShow) -> StatusReply:
 
 
 def _status_ms(request: StatusShow) -> float:
-    """Cost in milliseconds: by name that of its rows; any other order looks at all projects."""
+    """Estimate milliseconds: by name only the rows count; any other order scans all projects."""
     return 5.0 if request.sort == "name" else SLOW_MS
 
 
 def show_daemon(turn: TurnState, request: DaemonShow) -> DaemonReply:
-    """What is connected, what memory the tasks take, how long attempts took, and how late tasks became ready."""
+    """Answer with sessions, memory of tasks, durations of attempts, and lateness of tasks that became ready."""
     state = turn.state
     fetching = [session for session in state.sessions.values() if session.fetches]
     memory, projects = state.memory, state.projects
@@ -80,7 +79,7 @@ def show_daemon(turn: TurnState, request: DaemonShow) -> DaemonReply:
 
 
 def _stand(turn: TurnState, project: Project) -> ProjectStand:
-    """How a project stands; looks at all of its slots in memory."""
+    """Make the view of a project for metrics; scans all of its slots in memory."""
     now, slots = turn.now, project.queue.slots
     idle = now.boot - project.idle_since if could_give(turn, project) else 0.0
     found = () if slots is None else slots.by_number.values()
@@ -88,12 +87,12 @@ def _stand(turn: TurnState, project: Project) -> ProjectStand:
 
 
 def _daemon_ms(request: DaemonShow) -> float:
-    """Cost in milliseconds: with projects that of all slots in memory."""
+    """Estimate milliseconds: with projects, all of their slots in memory are scanned."""
     return SLOW_MS if request.projects else 2.0
 
 
 def histogram_view(histogram: Histogram) -> HistogramView:
-    """A histogram as it is now."""
+    """Copy a histogram into a view."""
     return HistogramView(list(histogram.bounds), histogram.counts.copy(), histogram.sum)
 
 

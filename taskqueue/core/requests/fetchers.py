@@ -1,25 +1,25 @@
-"""Requests of and about fetchers: hello, lists, drain and resume; and what follows if a fetcher falls silent.
+"""Requests of and about fetchers: hello, lists, drain and resume; and the loss of a fetcher that falls silent.
 
-Capacity, not credit: a hello states facts, so a lost, repeated or late one does no harm. Of what a fetcher was sent
+Capacity, not credit: a hello states facts, so a lost, repeated or late hello does no harm. A task in a ``select`` with
 
-    number <= seen, not in holds      is lost: given back at once, or timed out if its lease is over
+    number <= seen, not in holds      is lost: given back at once, or timed out if its lease has expired
     number >  seen                    has not arrived: sent again, under the same number, RESENT_MOST at a time
-    could not even be sent            is given back at once
+    a message that can't be sent      is given back at once
 
-Draining: the fetchers of a name get no new tasks, finish what they have begun, and are told so.
+Draining: the fetchers of a name get no new tasks, finish those they have, and learn it from their welcome.
 
     drain NAME ──► its sessions leave the line ──► hello-wanted ──► hello ──► welcome: draining
     a hello of that name, today or in a year ───────────────────────────────► welcome: draining
     resume NAME ─────────────────────────────────► hello-wanted ──► hello ──► welcome: not draining, and tasks
 
-1. Drained is a name, not a session: who comes later under it, or changes its name to it, gets nothing either. One that
-   states no name has its pseudonym. It stays drained, across restarts, until it is resumed.
-2. From the turn of the request on nothing new is handed to these. What they hold stays theirs, with its lease: a
-   ``select`` that has not arrived is sent again, reports count, leases are extended.
-3. They are asked for a hello at once. Only its welcome says whether they drain, so nothing that is lost or late can say
-   it wrongly. Who is resumed gets tasks from that hello on, not before: it would hand back what it does not expect.
-4. What they hand back counts like any other release, but for the rest that follows one: there is nothing to rest from.
-5. DRAINED_MOST names may be drained. A name may be drained while nobody has it.
+1. A name is drained, not a session: a fetcher that takes the name later gets no tasks either. The name of a fetcher
+   that states none is its pseudonym. A name stays drained, across restarts, until it is resumed.
+2. From the turn of the request on these fetchers get no new tasks. They keep their leases: a ``select`` that has not
+   arrived is sent again, reports count, leases are extended.
+3. The daemon asks them for a hello at once. Only the welcome says whether they drain, so a lost or late message can't
+   say it wrongly. A resumed fetcher gets tasks after that hello, not before: it would hand back unexpected tasks.
+4. A release by a draining fetcher counts like any other, but without the rest that follows.
+5. At most DRAINED_MOST names are drained. A name without a fetcher may be drained.
 """
 
 from __future__ import annotations
@@ -61,24 +61,23 @@ from taskqueue.protocol.messages import Outgoing
 from taskqueue.protocol.values import Assignment
 
 RESENT_MOST: Final = 64
-"""Messages sent again for one hello; the next hello asks for more. More would only be dropped by a socket whose peer
-can't read so fast, the welcome with them. What a fetcher claims to have seen is only its word: one that says 2^62 today
-and 0 tomorrow must not be sent all that lies between."""
+"""Messages sent again for one hello, at most; the next hello asks for more. With more, the socket of a slow peer would
+drop them and the welcome. A fetcher's ``seen`` is not trusted: after 2^62 today and 0 tomorrow, the daemon must not
+send everything in between."""
 
 
 def hello(turn: TurnState, session: Session, message: Hello) -> Welcome | None:
-    """Apply a fetcher's hello; a repeat of the last one only gets the reply. None: that comes after the hand-out.
+    """Apply a fetcher's hello; a repeat of the last one only gets the reply. None: the reply comes after the dispatch.
 
     Raises:
-        Rejected: a later hello has been applied (``too-old``). This may also reach the fetcher itself, if the hello was
-            delayed; it has sent a newer one meanwhile, and heeds the reply to that. A fetcher that is refused its
-            newest hello learns that somebody else uses its session. Or (``full``) there are ``max_sessions`` fetchers,
-            or fetchers name too many projects.
+        Rejected: a later hello has been applied (``too-old``). A fetcher ignores this for a delayed hello, because it
+            has sent a newer one; for its newest hello it means that another process uses its session. Or (``full``)
+            there are ``max_sessions`` fetchers, or fetchers name too many projects.
     """
     state = turn.state
     if message.n < session.last_hello:
         raise Rejected(
-            "too-old", f"n: {message.n} is too old; hello {session.last_hello} of this session has been heeded"
+            "too-old", f"n: {message.n} is too old; this session has already applied hello {session.last_hello}"
         )
     if message.n > session.last_hello:
         _check_room(state, session, message)
@@ -109,10 +108,10 @@ def hello(turn: TurnState, session: Session, message: Hello) -> Welcome | None:
 
 
 def welcome(turn: TurnState) -> None:
-    """Answer the hellos that asked to be after the hand-out, at the end of a turn.
+    """Answer, at the end of a turn, the hellos that asked for a reply after the dispatch.
 
-    A fetcher with room waits while heads or bodies are to be read, or the turn left something undone, because there
-    may be tasks for it in that; until it has got no task for as many turns as that takes.
+    A fetcher with room waits while heads or bodies have to be read or the turn left work undone, because these may
+    bring tasks for it; at most for the turns that reading takes without a task for it.
     """
     state = turn.state
     is_reading = bool(state.pending.low or state.hollow.to_read or turn.more)
@@ -127,16 +126,16 @@ def welcome(turn: TurnState) -> None:
 
 
 def _ended(session: Session, message: Hello, max_message: int) -> list[int]:
-    """Tokens of the hello whose leases are not in force, as many as fit; the next hello is told of the others."""
+    """List tokens of the hello whose leases are not in force, as many as fit; the next welcome has the others."""
     ended = [token for token in message.holds if token not in session.leases]
     return ended[: room_in(max_message) // TOKEN_BYTES]
 
 
 def fall_silent(turn: TurnState, session: Session) -> None:
-    """The fetcher has been silent for ``fetcher_timeout``: return its tasks, behind their equals.
+    """Return the tasks of a fetcher that has been silent for ``fetcher_timeout``, behind their equals.
 
-    A task that it ran and is to blame fails instead: see ``handout``. A returned task gets a new seq and is written
-    anew, for which its spec may have to be read in the next turns.
+    Tasks that may have crashed the fetcher fail instead: see ``handout``. A returned task gets a new seq and is written
+    again, for which its spec may have to be read in the next turns.
     """
     state = turn.state
     state.memory.ended_changed(-len(session.ended))
@@ -157,7 +156,7 @@ def fall_silent(turn: TurnState, session: Session) -> None:
 
 
 def go_on_silent(turn: TurnState) -> None:
-    """Return tasks of silent fetchers that the previous turn could not; a fetcher that is active again keeps them."""
+    """Return tasks of silent fetchers that the previous turn could not return; an active fetcher keeps its tasks."""
     state, now = turn.state, turn.now
     silent, state.silent = state.silent, {}
     for session in silent.values():
@@ -169,9 +168,9 @@ def go_on_silent(turn: TurnState) -> None:
 
 
 def miss(turn: TurnState, undelivered: Outgoing) -> None:
-    """A message could not be sent: return its tasks, and hand the fetcher nothing until its next hello.
+    """Return the tasks of a message that could not be sent, and dispatch nothing to the fetcher until its next hello.
 
-    This is only a hint: a fetcher that has changed its address since is not affected, and its hello is authoritative.
+    This is only a hint: a fetcher with a new address is not affected, and its hello is authoritative.
     """
     state = turn.state
     session = state.sessions.get(undelivered.session)
@@ -186,11 +185,13 @@ def miss(turn: TurnState, undelivered: Outgoing) -> None:
 def _check_room(state: State, session: Session, message: Hello) -> None:
     limit = state.config.max_sessions
     if message.capacity and not session.capacity and len(state.fair_queue) >= limit:
-        raise Rejected("full", f"capacity: there are {limit} fetchers already, which is max_sessions")
+        raise Rejected(
+            "full", f"capacity: {limit} fetchers are connected already, as many as limits.max_sessions allows"
+        )
 
 
 def _end_unstated(turn: TurnState, session: Session, message: Hello) -> None:
-    """End the leases that a hello has seen and does not hold: timed out if they are over, else given back."""
+    """End the leases that a hello has seen and does not hold: timed out if they have expired, else given back."""
     stated = set(message.holds)
     for token, task in list(session.leases.items()):
         if lease_of(task).number > message.seen or token in stated:
@@ -202,7 +203,7 @@ def _end_unstated(turn: TurnState, session: Session, message: Hello) -> None:
 
 
 def _send_unseen(turn: TurnState, session: Session, seen: int) -> None:
-    """Send again messages that have not arrived, RESENT_MOST at most; empty ones fill gaps in the numbers."""
+    """Send messages that have not arrived again, RESENT_MOST at most; empty ones fill gaps in the numbers."""
     state = turn.state
     last = min(session.select_number, seen + RESENT_MOST)
     unseen: dict[int, list[Assignment]] = {number: [] for number in range(seen + 1, last + 1)}
@@ -218,10 +219,9 @@ def _send_unseen(turn: TurnState, session: Session, seen: int) -> None:
 
 
 def _fetch_of(state: State, tasks: Sequence[Assignment]) -> dict[str, Raw]:
-    """The present ``fetch`` settings of the tasks' projects, to be sent with the tasks.
+    """Collect the current ``fetch`` settings of the tasks' projects.
 
-    They may have grown since the message was made. What would exceed ``max_message`` is left out: such a project's
-    tasks come without it.
+    They may have grown since the message was made. Settings that exceed ``max_message`` are left out.
     """
     room = room_in(state.config.max_message) - sum(map(assignment_bytes, tasks))
     fetch: dict[str, Raw] = {}
@@ -256,7 +256,7 @@ def _project(state: State, task: Task) -> Project:
 
 
 def _need_unseen(turn: TurnState, request: Hello, wanted: Needs) -> None:
-    """Look up the specs of tasks in messages that will be sent again, and of those whose leases are over."""
+    """Look up the specs of tasks that will be sent again, and of those whose leases have expired."""
     session = turn.state.sessions.get(request.session)
     for task in session.leases.values() if session is not None else ():
         if request.seen < lease_of(task).number <= request.seen + RESENT_MOST or is_over(turn, task):
@@ -267,21 +267,21 @@ def _need_unseen(turn: TurnState, request: Hello, wanted: Needs) -> None:
 
 
 DRAINED_MOST: Final = 1000
-"""Names; all of them are written when one changes, and each has 128 characters at most."""
+"""Drained names, at most; all are written when one changes, and each has at most 128 characters."""
 
 SHOWN_MOST: Final = 100
-"""Fetchers of one name that are shown."""
+"""Fetchers of one name that are shown, at most."""
 
 AWAY_SHOWN: Final = 100
-"""Drained names of nobody that a list of fetchers ends with."""
+"""Drained names without a fetcher at the end of a list of fetchers, at most."""
 
 
 def drain_or_resume(turn: TurnState, by: Who, message: FetcherDo) -> FetcherReply:
     """Drain or resume a name.
 
     Raises:
-        Rejected: to be resumed is a name that is not drained and that no fetcher has (``unknown-fetcher``), or there
-            are DRAINED_MOST already (``full``).
+        Rejected: the name to resume is not drained and no fetcher has it (``unknown-fetcher``), or DRAINED_MOST names
+            are drained already (``full``).
     """
     state, name = turn.state, message.fetcher
     sessions = _sessions(state, name)
@@ -303,7 +303,7 @@ def drain_or_resume(turn: TurnState, by: Who, message: FetcherDo) -> FetcherRepl
 
 
 def show_fetcher(turn: TurnState, message: FetcherShow) -> FetcherReply:
-    """The fetchers of a name, and whether it is drained.
+    """Answer with the fetchers of a name, and whether it is drained.
 
     Raises:
         Rejected: no fetcher has the name, and it is not drained (``unknown-fetcher``).
@@ -319,7 +319,7 @@ def show_fetcher(turn: TurnState, message: FetcherShow) -> FetcherReply:
 
 
 def names_away(state: State) -> list[str]:
-    """The first drained names that no fetcher has now."""
+    """List the first AWAY_SHOWN drained names that no fetcher has."""
     if not state.drained:
         return []
     present = {session.label for session in state.sessions.values() if session.fetches}
@@ -327,28 +327,25 @@ def names_away(state: State) -> list[str]:
 
 
 def _dismiss(turn: TurnState, sessions: list[Session]) -> None:
-    """Nothing is handed to these from this turn on."""
     for session in sessions:
         session.draining = True
         turn.freed[session.id] = session
 
 
 def _sessions(state: State, name: str) -> list[Session]:
-    """Who has that name, fetching or not; since the start of the daemon it has said so."""
+    """Sessions of that name, fetching or not, that have said hello since the daemon started."""
     return [each for each in state.sessions.values() if each.last_hello and each.label == name]
 
 
 def _check_drained(state: State, name: str) -> None:
     if name not in state.drained and len(state.drained) >= DRAINED_MOST:
-        hint = "resume some; taskqueue fetcher list names those that nobody has"
-        raise Rejected("full", f"fetcher: {DRAINED_MOST} names are drained already, which is the most; {hint}")
+        hint = "resume some; those without a fetcher are at the end of: taskqueue fetcher list"
+        raise Rejected("full", f"fetcher: {DRAINED_MOST} names are drained already, the most allowed; {hint}")
 
 
 def _check_known(state: State, name: str, sessions: list[Session]) -> None:
     if name not in state.drained and not any(session.fetches for session in sessions):
-        reason = (
-            f'fetcher: nobody of the name "{name}" is connected, and it is not drained; see: taskqueue fetcher list'
-        )
+        reason = f'fetcher: no fetcher named "{name}" is connected or drained; see: taskqueue fetcher list'
         raise Rejected("unknown-fetcher", reason)
 
 
@@ -370,7 +367,7 @@ def _fetcher_reply(state: State, n: int, name: str, sessions: list[Session]) -> 
 
 
 def list_fetchers(turn: TurnState, message: Fetchers) -> FetchersReply:
-    """A page of fetchers, and sums over all matching ones."""
+    """Answer with a page of fetchers, and sums over all matching ones."""
     state = turn.state
     if message.project:
         state.projects.named(message.project)

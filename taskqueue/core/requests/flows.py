@@ -1,4 +1,4 @@
-"""Requests about flows: staged, submitted, shown, listed, cancelled; ``steps/flows`` has what follows."""
+"""Requests about flows: stage, submit, show, list and cancel; their later steps are in ``steps/flows``."""
 
 from __future__ import annotations
 
@@ -38,32 +38,32 @@ from taskqueue.protocol.tasks import ItemError
 from taskqueue.protocol.values import Attempt, NewTask, TaskOf
 
 STAGES_MOST = 100
-"""Flows that are staged and not accepted."""
+"""Flows that are staged but not accepted, at most."""
 
 RUNNING_MOST = 1000
-"""Flows that are accepted and have not ended."""
+"""Flows that are accepted and have not ended, at most."""
 
 TASKS_MOST = 2_000_000
-"""Tasks of a flow."""
+"""Tasks of a flow, at most."""
 
 BYTES_MOST = 4 << 30
-"""Bytes of the tasks of a flow, about."""
+"""Bytes of all tasks of a flow, approximately, at most."""
 
 SUBMIT_SECONDS: Final = 3600.0
-"""A check is over long before that."""
+"""Longest wait for the check of a flow, which ends long before."""
 
 _TASK_BYTES: Final = 64
-"""Of a staged task besides its texts."""
+"""Bytes of a staged task besides its texts."""
 
 
 # ------------------------------------------------------------------------------------------------ stage, submit
 
 
 def stage(turn: TurnState, request: FlowStage) -> FlowStaged:
-    """Keep tasks for a flow, all or none.
+    """Stage tasks of a flow, all or none.
 
     Raises:
-        Rejected: the project is unknown; the flow has been submitted; the tasks don't follow on those that are staged;
+        Rejected: the project is unknown; the flow has been submitted; the tasks don't continue those that are staged;
             there are too many tasks, bytes or stages.
     """
     state, now = turn.state, turn.now
@@ -73,15 +73,15 @@ def stage(turn: TurnState, request: FlowStage) -> FlowStaged:
         raise Rejected("state", f'flow: "{request.flow}" has been submitted already')
     staged = flow.record.tasks if flow is not None else 0
     if request.first not in (0, staged):
-        reason = f"{staged} tasks are staged: go on with {staged}, or begin anew with 0"
-        raise Rejected("state", f"first: {request.first}; {reason}")
+        reason = f"expected {staged}, the number of staged tasks, or 0 to start over, not {request.first}"
+        raise Rejected("state", f"first: {reason}")
     errors = _errors(turn, project, flow if request.first else None, request.tasks)
     if errors:
         return FlowStaged(n=request.n, staged=staged, errors=errors_that_fit(errors, 0, 0, state.config.max_message))
     size = sum(map(_size, request.tasks))
     _check_limits(state, flow if request.first else None, len(request.tasks), size, is_new=flow is None)
     if flow is not None and not request.first:
-        flows.drop(turn, flow, Rejected("unknown-flow", "it has been begun anew"))
+        flows.drop(turn, flow, Rejected("unknown-flow", "it was started over"))
     if flow is None or not request.first:
         flow = state.flows.begin(project.number, request.flow, now.wall)
         turn.changes.writes.next_flow = state.flows.next_number
@@ -98,10 +98,10 @@ def stage(turn: TurnState, request: FlowStage) -> FlowStaged:
 
 
 def submit(turn: TurnState, session: Session, request: FlowSubmit) -> FlowReply | None:
-    """Have a flow checked, and accepted if nothing is wrong with it: that is answered later, by a step of the check.
+    """Start the check of a flow, which accepts it if nothing is wrong; a step of the check sends the reply.
 
     Raises:
-        Rejected: the flow is unknown or has another number of tasks; too many flows are running, or requests waiting.
+        Rejected: the flow is unknown or has another number of tasks; too many flows are running or requests waiting.
     """
     state = turn.state
     project, flow = _named(state, request.project, request.flow)
@@ -111,9 +111,9 @@ def submit(turn: TurnState, session: Session, request: FlowSubmit) -> FlowReply 
     if record.is_accepted:
         return FlowReply(n=request.n, flow=flow.view(project.name))
     if flow.check is None and state.flows.running >= RUNNING_MOST:
-        raise Rejected("full", f"there are {RUNNING_MOST} flows under way already; wait for one to end")
+        raise Rejected("full", f"flow: {RUNNING_MOST} flows are running already, the most allowed; wait until one ends")
     if flow.check is not None and flow.check.reuse != request.reuse:
-        raise Rejected("state", f'flow: "{record.name}" is being submitted already, with another word on reuse')
+        raise Rejected("state", f'flow: "{record.name}" is being submitted already, with another value of reuse')
     state.waits.add(flow.submitters, Waiter(session, request.n, turn.now.boot + SUBMIT_SECONDS))
     if flow.check is None:
         flow.check = Check(reuse=request.reuse)
@@ -122,7 +122,6 @@ def submit(turn: TurnState, session: Session, request: FlowSubmit) -> FlowReply 
 
 
 def _errors(turn: TurnState, project: Project, flow: Flow | None, tasks: Sequence[NewTask]) -> list[ItemError]:
-    """What is wrong with tasks that are to be staged."""
     errors: list[ItemError] = []
     places = {task.taskid: index for index, task in enumerate(tasks)}
     for index, task in enumerate(tasks):
@@ -137,9 +136,9 @@ def _check_task(
     turn: TurnState, project: Project, flow: Flow | None, index: int, task: NewTask, places: dict[str, int]
 ) -> None:
     if task.project not in (None, project.name):
-        raise Rejected("malformed", f"project: a task of a flow is of its project, not of {task.project}")
+        raise Rejected("malformed", f"project: tasks of this flow belong to {project.name}, not to {task.project}")
     if task.schedule.cancel:
-        raise Rejected("malformed", "schedule.cancel: a flow has only tasks to run")
+        raise Rejected("malformed", "schedule.cancel: not allowed in a flow")
     if places[task.taskid] != index or (flow is not None and MemberRef(flow.number, task.taskid) in turn.found.members):
         raise Rejected("malformed", f"taskid: {task.taskid} is in the flow already")
     for parent in task.depends_on:
@@ -147,7 +146,9 @@ def _check_task(
         if name not in turn.state.projects.by_name:
             raise Rejected("unknown-project", f'depends_on: there is no project "{name}"')
         if name == project.name and places.get(taskid, -1) >= index:
-            raise Rejected("malformed", f"depends_on: {taskid} does not come before {task.taskid}: parents come first")
+            raise Rejected(
+                "malformed", f"depends_on: {taskid} must come before {task.taskid}, because parents come first"
+            )
     room = room_beside(task.url, task.schedule, turn.state.config.max_message)
     room -= len(project.fetch) if project.fetch is not None else 0
     if len(task.body) > room:
@@ -156,11 +157,11 @@ def _check_task(
 
 def _check_limits(state: State, flow: Flow | None, tasks: int, size: int, *, is_new: bool) -> None:
     if is_new and state.flows.stages >= STAGES_MOST:
-        raise Rejected("full", f"there are {STAGES_MOST} flows staged already; submit or cancel one")
+        raise Rejected("full", f"flow: {STAGES_MOST} flows are staged already, the most allowed; submit or cancel one")
     if tasks + (flow.record.tasks if flow is not None else 0) > TASKS_MOST:
-        raise Rejected("full", f"tasks: a flow has {TASKS_MOST} of them at most")
+        raise Rejected("full", f"tasks: a flow has at most {TASKS_MOST} tasks")
     if size + (flow.record.size if flow is not None else 0) > BYTES_MOST:
-        raise Rejected("full", f"tasks: those of a flow take {BYTES_MOST} bytes at most")
+        raise Rejected("full", f"tasks: all tasks of a flow take at most {BYTES_MOST} bytes")
 
 
 def _size(task: NewTask) -> int:
@@ -174,11 +175,11 @@ def _need_stage(turn: TurnState, request: FlowStage, wanted: Needs) -> None:
         wanted.members += [MemberRef(flow.number, task.taskid) for task in request.tasks]
 
 
-# ------------------------------------------------------------------------------------------------ look
+# ------------------------------------------------------------------------------------------------ show, list
 
 
 def show(turn: TurnState, session: Session, request: FlowShow) -> FlowReply | None:
-    """How far a flow is; if it has not ended and the request can wait, later.
+    """Answer with the progress of a flow: at once, or when it ends if the request waits.
 
     Raises:
         Rejected: the flow is unknown or forgotten, or too many requests wait already.
@@ -193,7 +194,7 @@ def show(turn: TurnState, session: Session, request: FlowShow) -> FlowReply | No
 
 
 def list_all(turn: TurnState, request: FlowList) -> FlowsReply:
-    """A page of all flows, in the order of projects and names.
+    """Answer with a page of flows, ordered by project and name.
 
     Raises:
         Rejected: the project is unknown.
@@ -213,7 +214,7 @@ def list_all(turn: TurnState, request: FlowList) -> FlowsReply:
 
 
 def list_tasks(turn: TurnState, request: FlowTasks, wanted: Needs) -> Halves:
-    """A page of the tasks of a flow.
+    """Answer with a page of the tasks of a flow.
 
     Raises:
         Rejected: the flow is unknown or forgotten.
@@ -267,7 +268,7 @@ def _parent_view(turn: TurnState, flow: Flow, parent: str | TaskOf, project: Pro
 
 
 def cancel(turn: TurnState, by: Who, request: FlowCancel) -> FlowReply:
-    """End the live tasks of a flow, step by step; a stage is dropped. What has ended stays as it is.
+    """Cancel the unfinished tasks of a flow, step by step, or drop its stage. Finished tasks don't change.
 
     Raises:
         Rejected: the flow is unknown or forgotten.
@@ -278,7 +279,7 @@ def cancel(turn: TurnState, by: Who, request: FlowCancel) -> FlowReply:
         return FlowReply(n=request.n, flow=flow.view(project.name))
     change_log.note(turn, by, "flow cancel", project=project.name, detail=record.name)
     if not record.is_accepted:
-        flows.drop(turn, flow, Rejected("unknown-flow", "it has been cancelled"))
+        flows.drop(turn, flow, Rejected("unknown-flow", "it was cancelled"))
         return FlowReply(n=request.n, flow=replace(flow.view(project.name), state="cancelled"))
     record.is_cancelled, record.cancelled_to = True, 0
     flow.page = ()

@@ -1,6 +1,7 @@
-"""Requests about what has happened: statistics of projects, and the log of changes.
+"""Requests for statistics of projects and for the log of changes.
 
-Elsewhere: failures and history, which take steps (``steps/failures``, ``steps/history``), and ``why`` and ``watch``.
+Elsewhere: failures and history, which take several turns (``steps/failures``, ``steps/history``), and ``why`` and
+``watch``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from taskqueue.protocol.values import Change, EventTotals
 
 
 def stats(turn: TurnState, message: Stats) -> StatsReply:
-    """A page of the projects' statistics."""
+    """Answer with a page of the projects' statistics."""
     page = of_stats(turn.state, message)
     rows = [
         ProjectStats(project.name, EventTotals(*project.totals.row()), windows_of(project.counters, turn.now.wall))
@@ -32,12 +33,12 @@ def stats(turn: TurnState, message: Stats) -> StatsReply:
 
 
 def windows_of(counters: Counters, now_wall: Wall) -> Windows:
-    """The windows that end now (unix seconds)."""
+    """Sum the windows that end now (unix seconds)."""
     return Windows(*map(_window, counters.sums(now_wall)))
 
 
 def _window(sums: WindowSums | None) -> Window:
-    """The view of one window; QUIET itself if nothing happened, because a message omits that very value."""
+    """Make the view of one window; QUIET itself if nothing happened, because messages omit that very object."""
     if sums is None:
         return QUIET
     new, selected, success, failed, retried, timeout = sums.events
@@ -50,11 +51,11 @@ def _window(sums: WindowSums | None) -> Window:
 
 
 LOOKED_AT = 1000
-"""Entries examined for a page: reading them takes about 2 ms."""
+"""Entries scanned for a page, at most: reading them takes about 2 ms."""
 
 
 def show_log(turn: TurnState, request: Log, wanted: Needs) -> Halves:
-    """A page of the log, the newest entry first."""
+    """Answer with a page of the log, newest entry first."""
     state = turn.state
     end = min(request.before or state.next_log, state.next_log)
     first = max(end - LOOKED_AT, _oldest(state))

@@ -1,7 +1,7 @@
-"""The invariants, as a check that somebody can run: after every step in tests and simulation, on demand in production.
+"""Check of the daemon's invariants: after every step in tests and simulation, on demand in production.
 
-Each function looks at one thing and says, in words, what is wrong with it; nothing here changes anything. The orders of
-waiting tasks, with slots and without, come last.
+Each function checks one thing and yields each problem as a phrase; nothing here changes state. The orders of waiting
+tasks, with slots and without, come last.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.daemon import Verify, VerifyReply
 
 PROBLEMS_SHOWN: Final = 100
-"""In one verify reply: one broken invariant may show in every task."""
+"""Problems in one verify reply, at most: one broken invariant may show in every task."""
 
 
 def check(turn: TurnState) -> list[str]:
-    """Everything that is wrong, in a turn or between two of them; an empty list if nothing is."""
+    """List all problems, in a turn or between turns; empty if there are none."""
     state = turn.state
     problems: list[str] = []
     if state.projects.names != sorted(state.projects.by_name):
@@ -62,13 +62,13 @@ def _check_memory(state: State) -> Iterator[str]:
     leases = [task.lease for project in projects for task in project.queue.processing.leased.values()]
     deferred = sum(deferred_bytes(lease.deferred) for lease in leases if lease and lease.deferred)
     if state.memory.deferred != deferred:
-        yield f"updates that wait for leases take {deferred} bytes, {state.memory.deferred} are counted"
+        yield f"deferred updates take {deferred} bytes, {state.memory.deferred} are counted"
     if state.memory.ended != (ended := sum(len(session.ended) for session in state.sessions.values())):
-        yield f"{ended} leases have ended that still take room, {state.memory.ended} are counted"
+        yield f"{ended} ended leases still take a place, {state.memory.ended} are counted"
 
 
 def _check_places(state: State) -> Iterator[str]:
-    """Of each fetcher: free, running and hung places are those that its hello states, each counted by itself."""
+    """Check that free, running and hung places of each fetcher, counted separately, add up to its capacity."""
     leased = [task for project in state.projects.by_name.values() for task in project.queue.processing.leased.values()]
     running = Counter(
         task.lease.session
@@ -81,13 +81,13 @@ def _check_places(state: State) -> Iterator[str]:
             counted = f"{session.room} free, {running[session.id]} running and {hung} hung places"
             yield f"session {session.label}: {counted} are not the {session.capacity} that it has"
         if session.free not in (0, session.room):
-            yield f"session {session.label}: {session.room} places are free, but it is handed {session.free} tasks"
+            yield f"session {session.label}: {session.room} places are free, but it may get {session.free} tasks"
 
 
 def _check_said(state: State) -> Iterator[str]:
     said = sum(project.overrides_bytes for project in state.projects.by_name.values())
     if state.projects.overrides_bytes != said:
-        yield f"what was said of projects takes {said} bytes, {state.projects.overrides_bytes} are counted"
+        yield f"overrides of projects take {said} bytes, {state.projects.overrides_bytes} are counted"
 
 
 def _check_wishes(state: State) -> Iterator[str]:
@@ -99,25 +99,25 @@ def _check_wishes(state: State) -> Iterator[str]:
 def _check_connections(state: State) -> Iterator[str]:
     for session in state.sessions.values():
         if session.peer and not state.connections.has(session):
-            yield f"session {session.label} is not known at its connection"
+            yield f"session {session.label} is unknown at its connection"
     held = sum(map(state.connections.held, dict.fromkeys(session.peer for session in state.sessions.values())))
     if held != (counted := sum(len(session.leases) for session in state.sessions.values() if session.peer)):
-        yield f"connections hold {held} leases, their sessions {counted}"
+        yield f"connections count {held} leases, their sessions {counted}"
 
 
 def _check_project(turn: TurnState, project: Project) -> Iterator[str]:
     state, queue = turn.state, project.queue
     if state.projects.by_number.get(project.number) is not project:
-        yield "is not known by its number"
+        yield "is unknown by its number"
     if project.bucket.level > project.bucket.burst + SLACK:
-        yield f"bucket holds {project.bucket.level:g} tokens, burst is {project.bucket.burst}"
+        yield f"bucket has {project.bucket.level:g} tokens, burst is {project.bucket.burst}"
     changed = {id(task) for task in turn.changes.touched}
-    # What this turn has done so far is counted at its end.
+    # Changes of this turn are counted at its end.
     for which in () if project.number in turn.dirty else (READY, DELAYED):
         if (held := queue.head(which).bytes) != (counted := state.memory.noted(project.number, which)):
-            yield f"its head of {STATE_NAMES[which]} tasks holds {held} bytes, {counted} are counted"
+            yield f"its head of {STATE_NAMES[which]} tasks has {held} bytes, {counted} are counted"
     if isinstance(queue.ready, Head):
-        # What has still to be moved out of slots is in the store only.
+        # Tasks that are still to be moved out of slots are in the store only.
         yield from check_order("ready", queue.ready, len(queue.ready) if project.is_moving else queue.counts[READY])
     else:
         yield from check_slots(project, queue.ready, state.slot_clock)
@@ -137,7 +137,7 @@ def _check_project(turn: TurnState, project: Project) -> Iterator[str]:
 def _check_sums(project: Project) -> Iterator[str]:
     queue, pause = project.queue, project.pause
     if not 0 <= queue.unfinished <= queue.live:
-        yield f"{queue.unfinished} of {queue.live} live tasks are to end before it is finished"
+        yield f"{queue.unfinished} of {queue.live} live tasks count as unfinished"
     unfinished = sum(not task.apart for task in queue.tasks.values())
     if queue.unfinished < unfinished or (len(queue.tasks) == queue.live and queue.unfinished != unfinished):
         yield f"{queue.unfinished} tasks are counted as unfinished, {unfinished} are in memory"
@@ -150,7 +150,7 @@ def _check_sums(project: Project) -> Iterator[str]:
     leases = (task.lease for task in queue.processing.leased.values())
     checks = sum(lease is not None and lease.check == pause.record.phase for lease in leases)
     if project.state == "checking" and pause.out != checks:
-        yield f"{pause.out} checks are counted as being run, {checks} are"
+        yield f"{pause.out} checks are counted as processing, {checks} are"
 
 
 def _check_task(state: State, project: Project, task: Task, is_changed: bool) -> Iterator[str]:
@@ -160,7 +160,7 @@ def _check_task(state: State, project: Project, task: Task, is_changed: bool) ->
     if task.touched != is_changed or (task.spec_changed and not is_changed):
         yield f"{name} is changed, but not among the changes of the turn"
     if not is_changed and (task.state, task.key) != (task.kept_state, task.kept_key):
-        yield f"{name} is not where the store has it"
+        yield f"{name} has another state or key than in the store"
     if task.state == READY:
         key = ready_key(task.priority, task.seq)
         if not project.queue.ready.holds(task) or task.key not in (key, key | task.slot << SLOT_SHIFT):
@@ -179,7 +179,7 @@ def _check_task(state: State, project: Project, task: Task, is_changed: bool) ->
 def _check_lease(state: State, project: Project, task: Task, name: str) -> Iterator[str]:
     session = state.sessions.get(task.lease.session) if task.lease else None
     if session is None or session.leases.get(task.token) is not task:
-        yield f"{name} is held by no session that knows of it"
+        yield f"{name} has a lease that its session does not know"
     if project.queue.processing.leased.get(task.token) is not task:
         yield f"{name} is not in its place"
 
@@ -187,13 +187,13 @@ def _check_lease(state: State, project: Project, task: Task, name: str) -> Itera
 def _check_session(state: State, session: Session) -> Iterator[str]:
     for token, task in session.leases.items():
         if task.state != PROCESSING or task.token != token or task.lease is None:
-            yield f"holds task {task.taskid!r} by a token that is no lease"
+            yield f"has task {task.taskid!r} under a token that is not its lease"
         elif task.lease.session != session.id:
-            yield f"holds task {task.taskid!r} by the lease of another session"
+            yield f"has task {task.taskid!r} by the lease of another session"
         if task.project not in state.projects.by_number:
-            yield f"holds task {task.taskid!r} of a project that is not known"
+            yield f"has task {task.taskid!r} of an unknown project"
     if session.last_hello and session.label in state.drained and not session.draining:
-        yield "may have tasks, although its name is drained"
+        yield "is not draining, although its name is drained"
 
 
 def _verify(turn: TurnState, request: Verify) -> VerifyReply:
@@ -204,37 +204,37 @@ def _verify(turn: TurnState, request: Verify) -> VerifyReply:
 
 
 def check_order(name: str, order: Head, count: int) -> Iterator[str]:
-    """What is wrong with the head of an order that has ``count`` tasks."""
+    """Check the head of an order that has ``count`` tasks."""
     if order.floor == NO_FLOOR and len(order) != count:
-        yield f"{len(order)} tasks are held as {name}, all there are, but {count} are counted"
+        yield f"{len(order)} tasks are in memory as {name}, all there are, but {count} are counted"
     if len(order) > count:
-        yield f"{len(order)} tasks are held as {name}, but {count} are counted"
+        yield f"{len(order)} tasks are in memory as {name}, but {count} are counted"
     yield from _check_head(name, order)
 
 
 def _check_head(name: str, order: Head) -> Iterator[str]:
     first = order.first()
     if first is not None and first.key != min(order.entries):
-        yield f"the first task held as {name} is not the first"
+        yield f"the first {name} task in memory does not have the lowest key"
     if any(key >= order.floor for key in order.entries):
-        yield f"a task held as {name} is not below the floor"
+        yield f"a {name} task in memory is not below the floor"
     held = sum(task.size for task in order.entries.values())
     if held != order.bytes:
-        yield f"tasks held as {name} take {held} bytes, {order.bytes} are counted"
+        yield f"{name} tasks in memory take {held} bytes, {order.bytes} are counted"
 
 
 def check_slots(project: Project, ready: SlotQueue, clock: SlotClock) -> Iterator[str]:
-    """What is wrong with the slots of a divided project."""
+    """Check the slots of a divided project."""
     queue, slots = project.queue, ready.slots
     if len(ready) > queue.counts[READY]:
-        yield f"{len(ready)} tasks are held as ready, but {queue.counts[READY]} are counted"
-    # What has still to be moved is in the store only.
+        yield f"{len(ready)} tasks are in memory as ready, but {queue.counts[READY]} are counted"
+    # Tasks that are still to be moved are in the store only.
     is_all = not project.is_moving and _is_all(slots)
     if is_all and len(ready) != queue.counts[READY]:
-        yield f"{len(ready)} tasks are held as ready, all there are, but {queue.counts[READY]} are counted"
+        yield f"{len(ready)} tasks are in memory as ready, all there are, but {queue.counts[READY]} are counted"
     held = [(len(slot.head), slot.head.bytes) for slot in slots.by_number.values()]
     if (len(ready), ready.bytes) != (sum(count for count, _ in held), sum(size for _, size in held)):
-        yield f"{len(ready)} tasks of {ready.bytes} bytes are counted in slots, which hold others"
+        yield f"{len(ready)} tasks of {ready.bytes} bytes are counted in slots, which have others"
     leases = Counter(task.slot for task in queue.processing.leased.values() if task.slot >= slots.division)
     if dict(leases) != slots.leases:
         yield f"slots count {sum(slots.leases.values())} leases, there are {leases.total()}, or others"
@@ -251,10 +251,10 @@ def _is_all(slots: SlotTable) -> bool:
 
 def _check_slot(slots: SlotTable, slot: Slot, clock: SlotClock) -> Iterator[str]:
     if slots.by_name.get(slot.record.name) is not slot:
-        yield "is not known by its name"
+        yield "is unknown by its name"
     yield from _check_head("ready", slot.head)
     if any(key >> SLOT_SHIFT != slot.number for key in slot.head.entries):
-        yield "holds a task of another slot"
+        yield "has a task of another slot"
     if slot.leases != slots.leases.get(slot.number, 0):
         yield f"counts {slot.leases} leases of {slots.leases.get(slot.number, 0)}"
     first = slot.head.first()
@@ -269,7 +269,7 @@ def _check_slot(slots: SlotTable, slot: Slot, clock: SlotClock) -> Iterator[str]
     if slot.place != "parked" and slot.is_full:
         yield "is not parked, although it is full"
     if slot.place == "parked" and not slot.is_full and slot.number not in slots.dry and not slot.leases:
-        yield "is parked for no reason"
+        yield "is parked without a reason"
 
 
 REQUESTS: Final = (RequestRule(Verify, asked(_verify), keeps=False, slow_ms=SLOW_MS),)

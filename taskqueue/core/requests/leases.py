@@ -1,7 +1,7 @@
-"""Requests of fetchers about their leases: done, extend, release. What they lead to is in ``lease_end``.
+"""Requests of fetchers about their leases: done, extend, release. The ends of leases are in ``lease_end``.
 
-project, taskid, token ──► the task is processed under this token? ──yes──► in force
-                                                                └──no───► stale, and answered so
+project, taskid, token ──► is the task processing under this token? ──yes──► in force
+                                                                 └──no───► stale, and the reply says so
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _done(turn: TurnState, session: Session, incoming: Incoming) -> DoneReply:
 
 
 def extend(turn: TurnState, session: Session, message: Extend) -> TokensReply:
-    """Move the deadlines of leases to ``seconds`` from now, by default their tasks' timeouts; others are stale."""
+    """Move deadlines to ``seconds`` from now, by default the tasks' timeouts; leases not in force are stale."""
     in_force, reply = _in_force(turn.state, message)
     for project, task in in_force:
         project.queue.extend(turn.changes, task, turn.now.boot + (message.seconds or timeout_of(task, project)))
@@ -59,9 +59,9 @@ def extend(turn: TurnState, session: Session, message: Extend) -> TokensReply:
 
 
 def release(turn: TurnState, session: Session, message: Release) -> TokensReply:
-    """Take back tasks that have not been started; leases that are not in force are answered as stale.
+    """Take back tasks that the fetcher has not started; leases not in force are stale.
 
-    A lease that is over has timed out: in the next turn it would, and a retry must not depend on which comes first.
+    An expired lease counts as timed out, as it would in the next turn: a retry must not depend on which comes first.
     """
     state = turn.state
     in_force, reply = _in_force(state, message)
@@ -82,7 +82,7 @@ def release(turn: TurnState, session: Session, message: Release) -> TokensReply:
 
 
 def _in_force(state: State, message: Extend | Release) -> tuple[list[tuple[Project, Task]], TokensReply]:
-    """The leases of the message that are in force, each once, and the reply."""
+    """Collect the message's leases that are in force, each once, and the reply."""
     in_force: list[tuple[Project, Task]] = []
     stale: list[int] = []
     for ref in dict.fromkeys(message.leases):
@@ -96,7 +96,7 @@ def _in_force(state: State, message: Extend | Release) -> tuple[list[tuple[Proje
 
 
 def timeout_of(task: Task, project: Project) -> float:
-    """Seconds that processing the task may take."""
+    """Compute the seconds that processing the task may take."""
     schedule = task.spec.schedule if task.spec else None
     if schedule is None or schedule.timeout is None:
         return project.settings.processing_timeout
@@ -104,23 +104,23 @@ def timeout_of(task: Task, project: Project) -> float:
 
 
 def is_over(turn: TurnState, task: Task) -> bool:
-    """Whether the time of the task's lease has run out, though it has not ended."""
+    """Whether the task's lease has expired, though it has not ended."""
     return lease_of(task).deadline <= turn.now.boot
 
 
 def lease_of(task: Task) -> Lease:
-    """The lease of a task that is held.
+    """Return the lease of a leased task.
 
     Raises:
-        Corrupt: it has none.
+        Corrupt: the task has none.
     """
     if task.lease is None:
-        raise Corrupt(f"task {task.taskid!r} is held without a lease")
+        raise Corrupt(f"task {task.taskid!r} is processing without a lease")
     return task.lease
 
 
 def _need_extended(turn: TurnState, request: Extend, wanted: Needs) -> None:
-    """Look up the specs of extended tasks, whose schedules may have a timeout."""
+    """Look up the specs of extended tasks, because their schedules may have a timeout."""
     for ref in () if request.seconds is not None else request.leases:
         project = turn.state.projects.by_name.get(ref.project)
         task = project.queue.tasks.get(ref.taskid) if project is not None else None
@@ -129,7 +129,7 @@ def _need_extended(turn: TurnState, request: Extend, wanted: Needs) -> None:
 
 
 def _need_over(turn: TurnState, request: Release, wanted: Needs) -> None:
-    """Look up the specs of released tasks whose leases are over."""
+    """Look up the specs of released tasks whose leases have expired."""
     for _, task in _in_force(turn.state, request)[0]:
         if is_over(turn, task):
             turn.ask(task)

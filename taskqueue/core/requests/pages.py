@@ -1,12 +1,12 @@
-"""Pages of projects and of fetchers, in an order that somebody asks for.
+"""Pages of projects and of fetchers, in the order of the request.
 
-By name, a page of projects goes on after the last one of the page before, and its cost is that of its rows. Any other
-order is made anew for each page, from numbers that are at hand: of three thousand projects in 0.3 ms; by events of the
-last five minutes, if all of them had some, in 5 ms. Such pages go on after so many rows (``skip``), and what has moved
-between two of them is shown twice or not at all.
+By name, a page of projects continues after the last project of the previous page, and costs as much as its rows. Any
+other order is computed for each page from counters: for three thousand projects in 0.3 ms; by events of the last five
+minutes, if all of them had some, in 5 ms. These pages skip a number of rows (``skip``), so rows that move between two
+pages are shown twice or not at all.
 
-Numbers come largest first; equal projects by name, equal fetchers by pseudonym. A filter is a part of a name; its case
-does not matter. It is no glob because a hostile one would cost more over ten thousand names than a turn may.
+Largest numbers come first; equal projects by name, equal fetchers by pseudonym. A filter is a part of a name, in any
+case. It is not a glob because a hostile one would cost more over ten thousand names than a turn may.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ LATELY: Final = "_5m"
 
 
 class ProjectPage(NamedTuple):
-    """A page of the matching projects.
+    """Page of the matching projects.
 
     Attributes:
-        found: number of all matching ones.
-        more: there are further ones.
-        numbers: what each is sorted by; empty: by name.
+        found: number of all matching projects.
+        more: whether others follow.
+        numbers: the number that each is sorted by; empty: by name.
     """
 
     projects: list[Project]
@@ -50,7 +50,7 @@ class ProjectPage(NamedTuple):
 
 
 class FetcherPage(NamedTuple):
-    """A page of the matching fetchers, and all matching ones."""
+    """Page of the matching fetchers, and all matching ones."""
 
     sessions: list[Session]
     found: list[Session]
@@ -58,7 +58,7 @@ class FetcherPage(NamedTuple):
 
 
 def of_projects(turn: TurnState, message: StatusShow) -> ProjectPage:
-    """The projects of a status request."""
+    """Select the projects of a status request."""
     state = turn.state
     names = _names(state, message.group, message.projects)
     if message.filter:
@@ -76,7 +76,7 @@ def of_projects(turn: TurnState, message: StatusShow) -> ProjectPage:
 
 
 def of_stats(state: State, message: Stats) -> ProjectPage:
-    """The projects of a stats request."""
+    """Select the projects of a stats request."""
     names = _names(state, message.group)
     first = bisect_right(names, message.after)
     page = names[first : first + message.limit]
@@ -84,7 +84,7 @@ def of_stats(state: State, message: Stats) -> ProjectPage:
 
 
 def of_fetchers(turn: TurnState, message: Fetchers) -> FetcherPage:
-    """The fetchers that match the filter, and want tasks of the project or group if one is named."""
+    """Select the fetchers that match the filter and, if projects or a group are named, want their tasks."""
     state = turn.state
     found = [session for session in state.sessions.values() if session.fetches]
     if message.project or message.projects or message.group:
@@ -100,7 +100,7 @@ def of_fetchers(turn: TurnState, message: Fetchers) -> FetcherPage:
 
 
 def that_fit(state: State, views: Iterable[View], room: int) -> list[View]:
-    """The first of the views, as many as fit into ``room`` bytes, but at least one, so that paging advances."""
+    """Take the first views that fit into ``room`` bytes, at least one, so that paging advances."""
     fitting: list[View] = []
     for view in views:
         room -= len(state.environment.pack(view))
@@ -111,10 +111,10 @@ def that_fit(state: State, views: Iterable[View], room: int) -> list[View]:
 
 
 def _names(state: State, group: str, named: Sequence[str] = ()) -> list[str]:
-    """Sorted names of the projects that are named, or of all, that belong to the group if one is given.
+    """Sort the names of the named projects, or of all, that are in the group if one is given.
 
     Raises:
-        Rejected: one that is named is unknown.
+        Rejected: a named project is unknown.
     """
     names = [project.name for project in state.projects.in_group(group)] if group else state.projects.names
     wanted = {state.projects.named(name).name for name in named}
@@ -131,7 +131,7 @@ def _number_of_project(turn: TurnState, sort: ProjectSort) -> Callable[[str], in
 
 
 def _order_of_fetchers(now: Now, sort: FetcherSort) -> Callable[[Session], tuple[float | str, str]]:
-    """The sort key; equals are sorted by pseudonym, so that rows stay where they are."""
+    """Make the sort key; equals are sorted by pseudonym, so that rows keep their places."""
     match sort:
         case "session":
             return lambda session: (session.pseudonym, "")

@@ -1,13 +1,13 @@
-"""Requests about projects and groups of them: shown, set up, paused, stopped, cleared, reset and deleted.
+"""Requests about projects and groups: show, set, pause, stop, clear, reset and delete.
 
-Clearing a project: its live tasks are gone at once, however many there are.
+Clearing a project drops its live tasks at once, in any number.
 
-    clear ──► the orders of live tasks dropped, leases revoked, counts zero      this commit
-         └──► what is left of these tasks by taskid and by seq                   swept away, step by step: ``sweep``
+    clear ──► orders of live tasks dropped, leases revoked, counts zero      this commit
+         └──► records of these tasks by taskid and by seq                    deleted step by step: ``sweep``
 
-1. What the store has of a live task with a seq up to ``Project.cleared`` was dropped: the task is unknown. A task that
-   is over and is made live again meanwhile gets another seq.
-2. What is over stays known: no url twice. ``reset`` forgets that, too, by giving the project a new number.
+1. A live task in the store with a seq up to ``Project.cleared`` is dropped: it is unknown. A finished task that becomes
+   live again meanwhile gets a new seq.
+2. Finished tasks stay known, so no url runs twice. ``reset`` forgets them, too, by giving the project a new number.
 3. Neither finishes the project.
 """
 
@@ -57,11 +57,11 @@ from taskqueue.settings.flat_names import flat, keys_of, misspelt
 from taskqueue.settings.settings import as_layer, overlay
 
 GROUP_SET_MOST = 1000
-"""Projects whose settings one request changes."""
+"""Projects whose settings one request changes, at most."""
 
 
 def show_project(turn: TurnState, message: ProjectShow) -> ProjectReply:
-    """One project, and which layer set each of its settings."""
+    """Answer with one project, and the layer that set each of its settings."""
     state = turn.state
     project = state.projects.named(message.project)
     view = project.view(turn.now, turn.state.environment)
@@ -70,18 +70,18 @@ def show_project(turn: TurnState, message: ProjectShow) -> ProjectReply:
 
 
 def _configured(state: State, project: Project) -> dict[str, list[ConfigLayer]]:
-    """Which layer of the config set each setting, or key of one that is a table, by flat name."""
+    """Map flat names of settings, or of keys in tables, to the layer of the config that set them."""
     defaults, own = (dict(flat(layer)) for layer in state.layers(project.name))
     said: dict[str, list[ConfigLayer]] = {name: ["project"] for name in own}
     for name in defaults:
-        # Whoever shares a bucket has no rate of the defaults.
+        # A project that shares a bucket does not inherit a rate from the defaults.
         if name not in own and not (name == "rate" and project.settings.bucket):
             said[name] = ["defaults"]
     return said
 
 
 def set_project(turn: TurnState, by: Who, message: ProjectSet) -> ProjectReply:
-    """Override settings of a project, which is created if it is unknown; nothing changes if one of them is invalid."""
+    """Override settings of a project, which is created if unknown; nothing changes if a setting is invalid."""
     state = turn.state
     project = state.projects.by_name.get(message.project)
     before = _told(project) if project else None
@@ -98,7 +98,7 @@ def set_project(turn: TurnState, by: Who, message: ProjectSet) -> ProjectReply:
 
 
 def set_group(turn: TurnState, by: Who, message: GroupSet) -> GroupReply:
-    """Override settings of each project of a group; nothing changes if one of them is invalid in one of the projects.
+    """Override settings of all projects of a group; nothing changes if a setting is invalid in one of them.
 
     Raises:
         Rejected: the group is unknown or too large, or a setting is invalid; the reason names the project.
@@ -122,10 +122,12 @@ def set_group(turn: TurnState, by: Who, message: GroupSet) -> GroupReply:
 
 
 def _checked_layers(state: State, message: GroupSet, projects: Sequence[Project]) -> list[dict[str, Setting]]:
-    """What will have been said of each of these projects."""
+    """Merge the request's settings into the overrides of each project."""
     if len(projects) > GROUP_SET_MOST:
-        reason = f'group: "{message.group}" has {len(projects)} projects, at most {GROUP_SET_MOST} can be set at once'
-        raise Rejected("full", f"{reason}; say it in their sections of the config file, or in [defaults]")
+        reason = (
+            f'group: "{message.group}" has {len(projects)} projects, but at most {GROUP_SET_MOST} can be set at once'
+        )
+        raise Rejected("full", f"{reason}; use [defaults] or the projects' sections of the config file instead")
     layers: list[dict[str, Setting]] = []
     more = 0
     for project in projects:
@@ -145,18 +147,18 @@ def _what_is_set(settings: Mapping[str, Setting]) -> str:
 
 
 def _told(project: Project) -> dict[str, str]:
-    """All settings of a project, for the log."""
+    """Write all settings of a project as texts, for the log."""
     settings = as_layer(project.settings)
     return values(settings, settings)
 
 
 def _flat(said: Mapping[str, Setting]) -> list[str]:
-    """Names of what was said; those in tables key by key."""
+    """List names of settings that were given; of tables, each key."""
     return [name for name, value in flat(said) if value != {}]
 
 
 def unset_project(turn: TurnState, by: Who, message: ProjectUnset) -> ProjectReply:
-    """Remove overrides of a project; all of them if the request names none."""
+    """Remove overrides of a project; all if the request names none."""
     project = turn.state.projects.named(message.project)
     kept = dict(project.overrides) if message.keys else {}
     names = [keys_of(key) for key in message.keys]
@@ -190,27 +192,27 @@ def act_on_project(turn: TurnState, by: Who, message: ProjectDo) -> ProjectReply
 
 
 def pause_end(turn: TurnState, message: ProjectDo | GroupDo) -> float:
-    """Unix seconds at which the pause that is asked for ends; 0: not by itself.
+    """Compute the end of the requested pause (unix seconds); 0: it does not end by itself.
 
     Raises:
-        Rejected: a time is said of another action.
+        Rejected: another action has a duration.
     """
     if message.seconds is None:
         return 0.0
     if message.action != "pause":
-        raise Rejected("malformed", f"seconds: only a pause is for a time, not {message.action}")
+        raise Rejected("malformed", f"seconds: only a pause can have a duration, not {message.action}")
     return turn.now.wall + message.seconds
 
 
 def lost(project: Project, action: Action) -> int:
-    """Number of tasks that the action drops."""
+    """Count the tasks that the action drops."""
     if action == "clear":
         return project.queue.live
     return project.queue.known if action in ("reset", "delete") else 0
 
 
 def told_before(turn: TurnState, message: ProjectDo | GroupDo, projects: Iterable[Project]) -> str:
-    """Tell for how long the action is meant, and the states that it ends: ``for 600 s (was running)``."""
+    """Describe the duration of the action and the former states: ``for 600 s (was running)``."""
     if message.action in LOSSES:
         return ""
     states, seconds = was(_state(turn, project) for project in projects), message.seconds
@@ -218,16 +220,16 @@ def told_before(turn: TurnState, message: ProjectDo | GroupDo, projects: Iterabl
 
 
 def _state(turn: TurnState, project: Project) -> str:
-    """``running``, or ``paused for 540 s more`` of a pause for a time."""
+    """Describe the state: ``running``, or ``paused for 540 s more`` during a pause with an end."""
     until = project.pause.record.until if project.state == "paused" else 0.0
     return f"paused for {max(0, round(until - turn.now.wall))} s more" if until else project.state
 
 
 def act(turn: TurnState, project: Project, action: Action, until: float = 0.0) -> Project | None:
-    """Apply the action; returns the project as it is then, or None if it was deleted.
+    """Apply the action; return the project afterwards, or None if it was deleted.
 
     Args:
-        until: unix seconds at which a pause ends; 0: not by itself.
+        until: unix seconds at which a pause ends; 0: it does not end by itself.
 
     Raises:
         Rejected: the action is impossible now; nothing has changed.
@@ -247,7 +249,7 @@ def act(turn: TurnState, project: Project, action: Action, until: float = 0.0) -
 
 
 def _without(said: Mapping[str, Setting], keys: Sequence[str]) -> dict[str, Setting] | None:
-    """What was said without one setting, or one key of a table; None: it was not said."""
+    """Copy overrides without one setting, or one key of a table; None if it was not set."""
     first, *rest = keys
     if first not in said:
         return None
@@ -261,23 +263,23 @@ def _without(said: Mapping[str, Setting], keys: Sequence[str]) -> dict[str, Sett
 
 
 def _why_kept(project: Project, keys: Sequence[str]) -> str:
-    """Why an override can't be removed that was never set."""
+    """Explain why an override that was never set can't be removed."""
     if unknown := misspelt(keys):
         return unknown
     key, part = ".".join(keys), keys[-1]
     if keys[0] != "cron" or len(keys) == 1:
-        return f'{key}: "project set" has said nothing of it in project "{project.name}"'
+        return f'{key}: was not set by "project set" in project "{project.name}"'
     if part not in project.settings.cron:
         return f'{key}: there is no job "{part}" in project "{project.name}"'
     off = f"taskqueue project set {project.name} 'cron={{\"{part}\": null}}'"
-    return f"{key}: stands in the config file; remove it there, or switch it off with: {off}"
+    return f"{key}: is set in the config file; remove it there, or switch it off with: {off}"
 
 
 # ------------------------------------------------------------------------------------------------ clearing
 
 
 def clear(turn: TurnState, project: Project) -> None:
-    """Drop the project's live tasks."""
+    """Drop the project's live tasks, and end its flows."""
     project.armed = False
     turn.touch(project)
     if project.division is not None:
@@ -288,9 +290,9 @@ def clear(turn: TurnState, project: Project) -> None:
 
 
 def reset(turn: TurnState, project: Project) -> Project:
-    """Forget everything that is known of the project's tasks; its settings, its state and its pace stay.
+    """Forget all tasks of the project; its settings, state and pace stay.
 
-    So do those who wait for its end, and those who hold it open.
+    So do requests that wait for its end, and clients that keep it open.
     """
     state = turn.state
     fresh = project.anew(project.record(), turn.new_project_number(), turn.now)
@@ -299,7 +301,7 @@ def reset(turn: TurnState, project: Project) -> Project:
     remove_project(turn, project)
     add_project(turn, fresh)
     if fresh.queue.slots is not None:
-        fresh.queue.slots.begin()  # nobody knows any more what was handed out just now
+        fresh.queue.slots.begin()  # recent dispatches of the slots are unknown now
     plan_cron(turn, fresh, {})
     state.boot_timers.note(("wait", fresh.number), fresh.next_wait_at())
     state.wall_timers.note(("project_hold", fresh.number), min(fresh.holds.values(), default=inf))
@@ -311,7 +313,7 @@ def _drop_live(turn: TurnState, project: Project) -> None:
     state = turn.state
     changes, queue = turn.changes, project.queue
     for task in [task for task in changes.touched if task.project == project.number]:
-        # Restarted in this very turn: the store has it as over, where it would still be counted.
+        # Revived in this very turn: the store has it as finished, and would still count it.
         if task.state in LIVE and task.kept_state in OVER:
             cancel(turn, project, task)
     flows.count(turn)

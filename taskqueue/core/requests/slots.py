@@ -1,9 +1,9 @@
-"""Requests about one slot: what is known of it, and what an operator says of it; and views of slots, also for lists.
+"""Requests that show and set one slot; and views of slots, also for lists.
 
-    numbers of a pace ──► said by an operator, by a pattern, by the project: see ``slot_pace``
+    numbers of a pace ──► set by an operator, by a pattern, by the project: see ``slot_pace``
 
-What an operator says of a slot is kept in its record, which is made if there is none, so that a host that is known to
-be slow need not be asked too fast first.
+An operator's settings of a slot are kept in its record, which is made if there is none, so that a host that is known to
+be slow can be set before its first task.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from taskqueue.settings.settings import Settings
 from taskqueue.settings.slot_choice import PLAIN_CHOICE, WHOLES, SlotChoice
 
 TASKS_SHOWN: Final = 5
-"""Next tasks of a slot."""
+"""Next tasks of a slot that are shown, at most."""
 CHOSEN: Final = SlotChoice.__struct_fields__
 SAYABLE: Final = (*CHOSEN, "block_until")
-"""What can be said of a slot; the former are its choice."""
+"""Settings of a slot: its choice, and its block."""
 
 COUNTED_MOST: Final = 2048
-"""Ready tasks of a slot that are counted."""
+"""Ready tasks of a slot that are counted, at most."""
 
 
 def show(turn: TurnState, request: SlotShow, wanted: Needs) -> Halves:
-    """Everything that is known of a slot.
+    """Answer with everything that is known of a slot.
 
     Raises:
         Rejected: the project is unknown or not divided, or it has no such slot.
@@ -66,7 +66,7 @@ def show(turn: TurnState, request: SlotShow, wanted: Needs) -> Halves:
     elif look is not None and look.record is not None and look.number >= slots.division:
         view, record = stored_view(turn, project, look.number, look.record), look.record
     else:
-        reason = f'slot: project "{project.name}" has had no task of a slot "{request.slot}"'
+        reason = f'slot: project "{project.name}" has never had a task in slot "{request.slot}"'
         raise Rejected("unknown-slot", reason)
     return _reply(project, request.n, view, record, look)
 
@@ -94,15 +94,15 @@ def _look(project: Project, name: str) -> SlotLook:
     return SlotLook(project.number, 0, name, "", COUNTED_MOST, TASKS_SHOWN)
 
 
-# ------------------------------------------------------------------------------------------------ said by people
+# ------------------------------------------------------------------------------------------------ set by operators
 
 
 def set_slot(turn: TurnState, request: SlotSet, wanted: Needs) -> Halves:
-    """Change what is said of one slot.
+    """Change an operator's settings of one slot.
 
     Raises:
-        Rejected: the project is unknown or not divided, nothing is said, two things contradict each other, or no task
-            can be in a slot of this name. Nothing has changed.
+        Rejected: the project is unknown or not divided, the request has no setting, two settings contradict each other,
+            or no task can be in a slot of this name. Nothing has changed.
     """
     state = turn.state
     project = state.projects.named(request.project)
@@ -136,18 +136,18 @@ def set_slot(turn: TurnState, request: SlotSet, wanted: Needs) -> Halves:
 
 
 def _named(request: SlotSet) -> list[str]:
-    """Names of what the request says or unsets.
+    """List the names that the request sets or unsets.
 
     Raises:
-        Rejected: nothing, or what can't be.
+        Rejected: there are none, or the request is invalid.
     """
     said = {name: getattr(request, name) for name in SAYABLE if getattr(request, name) is not None}
     if not said and not request.unset:
-        raise Rejected("setting", f"slot: say one of {', '.join(SAYABLE)}, or unset one of them")
+        raise Rejected("setting", f"slot: set or unset at least one of {', '.join(SAYABLE)}")
     if both := [name for name in request.unset if name in said]:
-        raise Rejected("setting", f"{both[0]}: it can't be set and unset at once")
+        raise Rejected("setting", f"{both[0]}: can't be set and unset at once")
     if request.delay is not None and request.rate is not None:
-        raise Rejected("setting", "slot: give one of delay and rate")
+        raise Rejected("setting", "slot: set delay or rate, not both")
     if request.block_until is not None and MAX_EPOCH_SECONDS < request.block_until < inf:
         raise Rejected("setting", "block_until: expected unix seconds of at most 1e11, or inf, not milliseconds")
     for name in WHOLES:
@@ -158,7 +158,7 @@ def _named(request: SlotSet) -> list[str]:
 
 
 def _told(turn: TurnState, project: Project, name: str, record: SlotRecord) -> dict[str, str]:
-    """What holds for a slot now, whoever said it, for the log."""
+    """Write the numbers in force for a slot, from any source, as texts for the log."""
     blocked = record.blocked_until if record.blocked_until > turn.now.wall else None
     told = pace_in_force(project.settings, name, record.choice) | {"block_until": blocked}
     return values(told, told)
@@ -167,10 +167,10 @@ def _told(turn: TurnState, project: Project, name: str, record: SlotRecord) -> d
 def _record(
     turn: TurnState, project: Project, slots: SlotTable, name: str, look: FoundLook | None
 ) -> tuple[int, SlotRecord]:
-    """Number and record of the slot of that name, which is made if there is none.
+    """Find or make the slot of that name; return its number and record.
 
     Raises:
-        Rejected: no task can be in it.
+        Rejected: no task can be in a slot of this name.
     """
     number = slots.number_of(name) or (look.number if look is not None else 0)
     slot = slots.by_number.get(number)
@@ -190,22 +190,21 @@ def _record(
 
 
 def _name(turn: TurnState, project: Project, called: str) -> str:
-    """The name of the slot that a person calls so."""
+    """Turn an operator's spelling into the name of the slot."""
     return given_name(project.settings.slot.by, called, turn.state.environment.ascii_host)
 
 
 def _check_name(turn: TurnState, project: Project, name: str) -> None:
-    """Refuse a name for a slot that there is not, if it looks like a host and is none as slots are named."""
+    """Refuse a name for a new slot if it looks like a host but is not spelt as slots are."""
     by, environment = project.settings.slot.by, turn.state.environment
     host = host_of(name, environment.ascii_host) or host_of(f"http://{name}", environment.ascii_host)
     if by == "domain" and host:
         host = environment.domain(host)
     if by != "named" and host and host != name:
-        raise Rejected("setting", f'slot: urls of "{name}" are in the slot "{host}"; set that one')
+        raise Rejected("setting", f'slot: urls of "{name}" belong to the slot "{host}"; set that one')
 
 
 def _chosen(choice: SlotChoice, request: SlotSet) -> SlotChoice:
-    """What is said of the slot from now on."""
     said = {name: getattr(request, name) for name in CHOSEN if getattr(request, name) is not None}
     said |= {name: None for name in request.unset if name in CHOSEN}
     if request.delay is not None:
@@ -215,24 +214,24 @@ def _chosen(choice: SlotChoice, request: SlotSet) -> SlotChoice:
     return replace(choice, **said)
 
 
-# ------------------------------------------------------------------------------------------------ how slots look
+# ------------------------------------------------------------------------------------------------ views
 
 
 def slots_of(project: Project) -> SlotTable:
-    """The slots of a project.
+    """Return the slots of a project.
 
     Raises:
-        Rejected: it is not divided.
+        Rejected: the project is not divided.
     """
     slots = project.queue.slots
     if slots is None:
-        reason = f'project: "{project.name}" is not divided into slots; its setting slot says whether it is'
+        reason = f'project: "{project.name}" is not divided into slots; its setting slot.by divides it'
         raise Rejected("state", reason)
     return slots
 
 
 def view_of(turn: TurnState, project: Project, slot: Slot) -> SlotView:
-    """A slot in memory."""
+    """Make the view of a slot in memory."""
     view = _view(project, slot.record, slot.number, slot.pace, turn.now.wall)
     until = max(view.until, _time_of(turn, slot.goes_at()))
     ready, more = len(slot.head), slot.head.is_partial
@@ -240,19 +239,19 @@ def view_of(turn: TurnState, project: Project, slot: Slot) -> SlotView:
 
 
 def stored_view(turn: TurnState, project: Project, number: int, record: SlotRecord) -> SlotView:
-    """A slot that is in the store only."""
+    """Make the view of a slot that is in the store only."""
     view = _view(project, record, number, stored_pace(project, record), turn.now.wall)
     slots = project.queue.slots
     return view if slots is None else replace(view, processing=slots.leases.get(number, 0))
 
 
 def stored_pace(project: Project, record: SlotRecord) -> SlotPace:
-    """The pace of a slot that is in the store only."""
+    """Compute the pace of a slot that is in the store only."""
     return pace_of(project.settings, record.name, record.choice, record.auto_delay)
 
 
 def division_view(project: Project) -> SlotDivision | None:
-    """How a project is divided; None: it never was. Looks at all of its slots in memory."""
+    """Make the view of a project's division, or None if it was never divided; scans all of its slots in memory."""
     division, slots = project.division, project.queue.slots
     if division is None:
         return None
@@ -289,19 +288,19 @@ def _later(at: float, now: Wall) -> float:
 
 
 def _time_of(turn: TurnState, ticks: int) -> float:
-    """A time of the boot clock in unix seconds, or 0 if it is over."""
+    """Convert ticks of the boot clock to unix seconds; 0 if they have passed."""
     clock = turn.state.slot_clock
     return turn.now.wall + (ticks - clock.now) / SECOND if ticks > clock.now else 0.0
 
 
-# ------------------------------------------------------------------------------------------------ who says a number
+# ------------------------------------------------------------------------------------------------ sources of numbers
 
 
 def sources_of(settings: Settings, name: str, chosen: SlotChoice) -> dict[str, str]:
-    """By number: ``person``, the pattern that says it, or ``project``; without a name there is no pace.
+    """Map each number of a slot to its source: ``person``, a pattern, or ``project``; empty without a name.
 
     Args:
-        chosen: what a person set for this slot.
+        chosen: the operator's settings of this slot.
     """
     if not name:
         return {}
@@ -321,10 +320,10 @@ def sources_of(settings: Settings, name: str, chosen: SlotChoice) -> dict[str, s
 
 
 def pace_in_force(settings: Settings, name: str, chosen: SlotChoice) -> dict[str, Setting]:
-    """Each number that holds for the slot of that name, whoever says it; of delay and rate the one that counts.
+    """Collect the numbers in force for the slot of that name, from any source; of delay and rate, the one that counts.
 
     Args:
-        chosen: what a person set for this slot.
+        chosen: the operator's settings of this slot.
     """
     slot = settings.slot
     rate = slot.rate if slot.rate != inf else None

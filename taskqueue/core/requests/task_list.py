@@ -1,17 +1,16 @@
-"""Lists of tasks for people: a page of one state's order, from its index, from the start or from the end.
+"""Lists of tasks for users: a page of one state's order, from its index, from the start or from the end.
 
-A list of several states has them one after the other; a page ends with a state, and the next one begins with the next
+A list of several states has them one after the other; a page ends with a state, and the next page begins with the next
 state that has tasks.
 
-A page looks at a bounded number of tasks, whatever the globs let through, at fewer if these make that costly, and fits
-into a message. It shows the store as it was when the turn began; what is being run is shown from memory, where it
-always is.
+A page scans a bounded number of tasks, whether or not they match the globs, fewer if the globs are costly, and fits
+into a message. It shows the store as it was when the turn began; processing tasks are shown from memory.
 
-    ready       in the order in which they will be handed out          over   by their ends
-    delayed     as they fall due                           processing, longest held first
+    ready       in the order of dispatch          finished     by the time of their end
+    delayed     by the time they are due          processing   longest lease first
 
-Backwards goes what is over or processing. What waits does not: there, what comes last is no news, and from the end a
-store may have to cross all that has left the order.
+Finished and processing tasks can be listed newest first. Waiting tasks can't: their last ones are not news, and from
+the end a store may have to cross all tasks that have left the order.
 """
 
 from __future__ import annotations
@@ -50,23 +49,23 @@ from taskqueue.protocol.tasks import TaskList, TaskListReply, TaskRow
 from taskqueue.protocol.values import Attempt
 
 LISTED: Final = tuple(map(STATE_NAMES.index, get_args(TaskState)))
-"""The order of states in a list of several."""
+"""Order of states in a list of several states."""
 
 LOOKED_AT = 1000
-"""Tasks examined for a page when a glob may leave most of them out."""
+"""Tasks scanned for a page, at most, if a glob may leave most of them out."""
 
 ERRORS_LOOKED_AT: Final = 2048
-"""Finished tasks examined for their errors, which are mostly stored in the order itself."""
+"""Finished tasks scanned for their errors, at most; most errors are stored in the order itself."""
 
 LIST_BYTES: Final = 1 << 20
-"""Approximate bytes of urls and bodies read for a page."""
+"""Bytes of urls and bodies read for a page, approximately, at most."""
 
 HOLLOW_LOOKED_AT: Final = 32
-"""Processing tasks whose specs are read for a page: their sizes are unknown."""
+"""Processing tasks whose specs are read for a page, at most: their sizes are unknown."""
 
 
 def need(turn: TurnState, request: TaskList, wanted: Needs) -> None:
-    """Look up the page."""
+    """Look up the tasks of the page."""
     project = turn.state.projects.by_name.get(request.project)
     place = None if project is None else _first_place(project, request)
     if project is None or place is None or _refusal(request):
@@ -75,16 +74,16 @@ def need(turn: TurnState, request: TaskList, wanted: Needs) -> None:
     if ref.state == PROCESSING:
         _ask_hollow(turn, project, ref)
     elif ref not in turn.lists:
-        # What has left the order is skipped: a store crosses each of its tombstones.
+        # Skips tasks that have left the order: a store would cross each of their tombstones.
         turn.lists[ref] = ref._replace(start=max(ref.start, _low_key(project, ref.state)))
         wanted.lists.append(turn.lists[ref])
 
 
 def list_tasks(turn: TurnState, request: TaskList) -> TaskListReply:
-    """A page of a project's tasks in one state, or in any.
+    """Answer with a page of a project's tasks in one state or in several.
 
     Raises:
-        Rejected: the project is unknown, ``after`` is no cursor, or the request can't be answered for that state.
+        Rejected: the project is unknown, ``after`` is not a cursor, or the request can't be answered for that state.
     """
     state = turn.state
     project = state.projects.named(request.project)
@@ -96,7 +95,7 @@ def list_tasks(turn: TurnState, request: TaskList) -> TaskListReply:
     ref = _ref(project, request, place)
     is_looked_up = ref.state == PROCESSING or ref in turn.lists or not project.queue.counts[ref.state]
     if request.state is None and not is_looked_up:
-        # A request of this very turn has changed which states have tasks, so another one was looked up.
+        # Another request of this turn has changed which states have tasks, so a different state was looked up.
         return TaskListReply(n=request.n, tasks=[], next=f"{STATE_NAMES[ref.state]}:")
     found = _found(turn, project, ref)
     reply = TaskListReply(n=request.n, tasks=[], next=_cursor(project, request, place.state, found.next))
@@ -114,21 +113,21 @@ def list_tasks(turn: TurnState, request: TaskList) -> TaskListReply:
 
 
 def _refusal(request: TaskList) -> str:
-    """Why the request can't be answered; empty if it can."""
+    """Explain why the request can't be answered; empty if it can."""
     if request.state is None:
         has_errors = _states(request) != [PROCESSING]
-        return "" if has_errors or not request.error else "error: what is being processed has none yet"
+        return "" if has_errors or not request.error else "error: processing tasks have no error yet"
     if request.states:
-        return "states: not beside state"
+        return "states: give state or states, not both"
     if request.newest and STATE_NAMES.index(request.state) in WAITING:
-        return f"newest: what is {request.state} is listed in the order in which it will be handed out"
+        return f"newest: {request.state} tasks are listed in the order of dispatch only"
     if request.error and request.state == "processing":
-        return "error: what is being processed has none yet"
+        return "error: processing tasks have no error yet"
     return ""
 
 
 class Place(NamedTuple):
-    """Where a page begins: in which state's order, and at which key of it."""
+    """Start of a page: a state's order, and a key in it."""
 
     state: int
     after: int
@@ -136,14 +135,14 @@ class Place(NamedTuple):
 
 
 def _states(request: TaskList) -> list[int]:
-    """Those of a list of several states, in its order."""
+    """States of a list of several, in its order."""
     return [each for each in LISTED if not request.states or STATE_NAMES[each] in request.states]
 
 
 def _first_place(project: Project, request: TaskList) -> Place | None:
-    """Where the page begins; None: the cursor is invalid.
+    """Find the start of the page; None if the cursor is invalid.
 
-    Of several states the cursor is that of one state behind its name: ``failed:1f3``.
+    The cursor of several states is that of one state after its name: ``failed:1f3``.
     """
     name, colon, key = ("", "", request.after) if request.state else request.after.partition(":")
     named = request.state or (name if colon else None)
@@ -164,7 +163,7 @@ def _is_left_out(request: TaskList, state: str) -> bool:
 
 
 def _cursor(project: Project, request: TaskList, which: int, key: int | None) -> str:
-    """The ``next`` of a page of this state that goes on at a key; None: the state has no further tasks."""
+    """Make the ``next`` of a page of this state; key None: the state has no further tasks."""
     if request.state is not None:
         return "" if key is None else f"{key:x}"
     if key is not None:
@@ -174,7 +173,7 @@ def _cursor(project: Project, request: TaskList, which: int, key: int | None) ->
 
 
 def _further(project: Project, request: TaskList, which: int | None) -> int | None:
-    """The state after this one, or the first one, that has tasks, and errors if these are asked for."""
+    """Find the next state, or the first one, that has tasks, and errors if the request asks for errors."""
     states = _states(request)
     if which is not None:
         states = states[states.index(which) + 1 :]
@@ -203,7 +202,7 @@ def _ref(project: Project, request: TaskList, place: Place) -> ListRef:
 
 
 def _looked_at(request: TaskList, which: int) -> int:
-    """Tasks examined for the page, at most."""
+    """Compute how many tasks are scanned for the page, at most."""
     if request.error and which in OVER:
         return ERRORS_LOOKED_AT
     if request.error or request.url or (request.since and which in LIVE) or _asks_when_pushed(request):
@@ -222,19 +221,19 @@ def _low_key(project: Project, state: int) -> int:
 
 
 def _is_late(request: TaskList, task: Task) -> bool:
-    """Whether the task's last attempt ended since the requested time; finished tasks were selected by that already."""
+    """Whether the task's last attempt ended since the requested time; finished tasks are selected by their key."""
     return task.state in OVER or not request.since or task.lastcrawltime >= request.since
 
 
 def _found(turn: TurnState, project: Project, ref: ListRef) -> FoundList:
-    """The looked-up page; an empty one for a project created in this very turn."""
+    """Return the page that was looked up; an empty one for a project created in this turn."""
     if ref.state == PROCESSING:
         return _found_run(project, ref)
     return turn.found.lists.get(turn.lists.get(ref, ref)) or FoundList(ref, [], {}, None)
 
 
 def _found_run(project: Project, ref: ListRef) -> FoundList:
-    """Processing tasks, from memory. The page ends before a task whose url is not in memory."""
+    """Collect processing tasks from memory. The page ends before a task whose url is not in memory."""
     pattern = glob(ref.url or "*")
     found = FoundList(ref, [], {}, None)
     cost = 0
@@ -249,19 +248,19 @@ def _found_run(project: Project, ref: ListRef) -> FoundList:
 
 
 def _being_run(project: Project, ref: ListRef) -> list[Task]:
-    """Processing tasks, one more than the page has, if there are so many."""
+    """Collect processing tasks, up to one more than the page has."""
     part = (task for task in project.queue.processing.leased.values() if ref.start <= _place(task) < ref.end)
     first = nlargest if ref.newest else nsmallest
     return first(ref.limit + 1, part, key=_place)
 
 
 def _place(task: Task) -> int:
-    """The task's key in the list: for processing tasks, by the time of hand-out."""
+    """Return the task's key in the list; processing tasks are sorted by the time of dispatch."""
     return task.key if task.lease is None else time_key(task.lease.selected_at, task.seq)
 
 
 def _ask_hollow(turn: TurnState, project: Project, ref: ListRef) -> None:
-    """Have some specs read for this turn only."""
+    """Ask for specs of some processing tasks, for this turn only."""
     hollow = (task for task in _being_run(project, ref) if task.spec is None)
     for task in islice(hollow, HOLLOW_LOOKED_AT):
         turn.ask(task)

@@ -1,13 +1,13 @@
-"""Requests about tasks: push, show (also parents and children), wait for the end, retry, cancel, reprioritise.
+"""Requests about tasks: push, show (with parents and children), wait, retry, cancel, reprioritise.
 
-    task ──edges──► parents ──► results        as many as have room in a message
+    task ──edges──► parents ──► results        as many as fit into a message
     task ◄──edges── children                   a page of edges
 
 A page of parents begins at a place among the edges, void ones included, a page of children after an edge of the store;
-those that are void are left out. While parents of a task change, pages of before and after that need not fit together.
-Edges that are made in the very turn of the request are not seen among the children.
+void edges are left out. Pages before and after a change of a task's parents need not fit together. Edges that are made
+in the turn of the request are not shown among the children.
 
-What a push does is in ``moves/push``, what ends a wait in ``answer_waiters``; lists are in ``task_list``.
+A push is done by ``moves/push``, a wait ended by ``answer_waiters``; lists are in ``task_list``.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _push(turn: TurnState, session: Session, incoming: Incoming) -> NewTasksRepl
 
 
 NamedTasks = TaskRetry | TaskCancel | TaskReprioritise
-"""Requests that change tasks by their names."""
+"""Requests that change tasks by their taskids."""
 
 LOGGED_AS: Final[dict[type, str]] = {
     TaskRetry: "task retry",
@@ -107,11 +107,11 @@ LOGGED_AS: Final[dict[type, str]] = {
 }
 
 TASKIDS_LOGGED = 5
-"""Taskids that a log entry names."""
+"""Taskids in a log entry, at most."""
 
 
 def show_task(turn: TurnState, message: TaskShow, wanted: Needs) -> Halves:
-    """One task with its body."""
+    """Answer with one task and its body."""
     state = turn.state
     project = state.projects.named(message.project)
     wanted.results.append(need_shown(turn, project, message.taskid, wanted))
@@ -150,13 +150,13 @@ def show_task(turn: TurnState, message: TaskShow, wanted: Needs) -> Halves:
 
 
 def spec_of(turn: TurnState, project: Project, task: Task) -> Spec:
-    """The spec of a task that was looked up whole for this turn, wherever the task is now."""
+    """Return the spec of a task that was looked up whole for this turn, even if the task has left memory."""
     return task.spec or turn.spec_of(turn.changes.beyond.get((project.number, task.taskid)) or task)
 
 
 def history_of(turn: TurnState, project: Project, task: Task) -> list[Attempt]:
-    """The last attempts of a task, the newest first, this turn's included."""
-    # The store may have the history of a task of that name that is no more.
+    """Collect the last attempts of a task, newest first, this turn's included."""
+    # The store may still have the history of a dropped task of that name.
     looked_up = turn.found.histories.get(TaskRef(project.number, task.taskid), {}) if task.kept_state else {}
     by_index = dict(looked_up)
     for kept in turn.changes.writes.attempts:
@@ -169,7 +169,7 @@ def history_of(turn: TurnState, project: Project, task: Task) -> list[Attempt]:
 
 
 def result_of(turn: TurnState, project: Project, task: Task) -> Raw | None:
-    """The result of a task's last success, this turn's included; it was looked up for this turn."""
+    """Return the result of a task's last success, this turn's included; it was looked up for this turn."""
     if not task.has_result:
         return None
     ref = TaskRef(project.number, task.taskid)
@@ -177,7 +177,7 @@ def result_of(turn: TurnState, project: Project, task: Task) -> Raw | None:
 
 
 def retry_tasks(turn: TurnState, by: Who, message: TaskRetry) -> TasksReply:
-    """Make delayed and finished tasks ready now, with all their retries; ones in other states are ignored."""
+    """Make delayed and finished tasks ready now, with all their retries; tasks in other states are ignored."""
     ignored = (READY, PROCESSING, BLOCKED)
     return _change_each(turn, by, message, ignored, lambda project, task: revive(turn, project, task))
 
@@ -205,7 +205,7 @@ def _change_each(
     ignored: tuple[int, ...],
     change: Callable[[Project, Task], None],
 ) -> TasksReply:
-    """Change the named tasks, except those in a state in which there is nothing to change, and log it."""
+    """Change the named tasks, except those in an ignored state, and log the change."""
     project = turn.state.projects.named(message.project)
     reply = TasksReply(n=message.n, outcomes=[])
     changed: list[str] = []
@@ -228,7 +228,7 @@ def _change_each(
 
 
 def _with_old_value(message: NamedTasks, task: Task) -> str:
-    """A taskid as the log names it, with what the request is about to change."""
+    """Describe a task for the log, with its value before the change."""
     old = task.priority if isinstance(message, TaskReprioritise) else STATE_NAMES[task.state]
     return f"{task.taskid} (was {old})"
 
@@ -240,7 +240,7 @@ def _log(turn: TurnState, by: Who, message: NamedTasks, tasks: Sequence[str], co
 
 
 def _that_fit(attempts: Iterable[Attempt], room: int) -> list[Attempt]:
-    """The first of the attempts, as many as fit into ``room`` bytes; the error of the very first is sent twice."""
+    """Take the first attempts that fit into ``room`` bytes; the error of the very first is sent twice."""
     fitting: list[Attempt] = []
     for attempt in attempts:
         kind = kind_of(attempt)
@@ -273,7 +273,7 @@ def need_shown(turn: TurnState, project: Project, taskid: str, wanted: Needs) ->
 
 
 def _need_named(turn: TurnState, request: NamedTasks, wanted: Needs) -> None:
-    """Look up the named tasks; with their specs if a retry may revive cleared ones, which are written anew."""
+    """Look up the named tasks; with their specs if a retry may revive cleared tasks, which are written again."""
     state = turn.state
     project = state.projects.by_name.get(request.project)
     if project is not None:
@@ -286,7 +286,7 @@ def _need_named(turn: TurnState, request: NamedTasks, wanted: Needs) -> None:
 
 
 def wait(turn: TurnState, request: TaskWait, wanted: Needs) -> Halves:
-    """Answer at once if the task is over or the request has no ``seconds``; else add a waiter.
+    """Answer at once if the task has finished or the request has no ``seconds``; else add a waiter.
 
     Raises:
         Rejected: project or task is unknown, or too many requests wait already.
@@ -312,11 +312,11 @@ def wait(turn: TurnState, request: TaskWait, wanted: Needs) -> Halves:
 
 
 PAGE_BYTES: Final = 1 << 20
-"""Bytes of results at which a page is full."""
+"""Bytes of results in a page, at most."""
 
 
 def show_parents(turn: TurnState, message: TaskParents, wanted: Needs) -> Halves:
-    """A page of the task's parents."""
+    """Answer with a page of the task's parents."""
     state = turn.state
     project = state.projects.named(message.project)
     if message.taskid not in project.queue.tasks:
@@ -333,7 +333,7 @@ def show_parents(turn: TurnState, message: TaskParents, wanted: Needs) -> Halves
         return reply
     page = turn.found.parents.get(ref)
     if page is None or _has_new_edges(turn, task, task.links):
-        raise Rejected("changed", "taskid: it has just been given other tasks to wait for; ask again")
+        raise Rejected("changed", "taskid: the task's parents have just changed; ask again")
     for place, each in enumerate(page.edges, message.after):
         mark = turn.changes.mark_of(each)
         if mark is None or mark.number != task.links.number:
@@ -350,7 +350,7 @@ def show_parents(turn: TurnState, message: TaskParents, wanted: Needs) -> Halves
 
 
 def _has_new_edges(turn: TurnState, task: Task, links: Links) -> bool:
-    """Whether this very turn has made the task's edges: they are not among those that were looked up."""
+    """Whether this turn has made the task's edges, so that they could not be looked up."""
     child = TaskRef(task.project, task.taskid)
     edges = turn.changes.writes.new_edges
     return bool(edges) and any(
@@ -374,7 +374,7 @@ def _parent_view(turn: TurnState, ref: TaskRef, mark: Mark) -> PackedParent:
 
 
 def show_children(turn: TurnState, message: TaskChildren, wanted: Needs) -> Halves:
-    """A page of the task's children."""
+    """Answer with a page of the task's children."""
     projects, after = turn.state.projects, _after_child(message)
     project = projects.named(message.project)
     if message.taskid not in project.queue.tasks:
@@ -388,7 +388,7 @@ def show_children(turn: TurnState, message: TaskChildren, wanted: Needs) -> Halv
         raise Rejected("malformed", f'after: expected the "next" of a page, got "{message.after}"')
     reply = TaskChildrenReply(n=message.n, children=[])
     page = turn.found.edges.get(edges)
-    if page is None:  # the project was made in this very turn
+    if page is None:  # the project was created in this turn
         return reply
     for each in page.edges:
         of = projects.by_number.get(each.edge.child.project)
@@ -402,7 +402,7 @@ def show_children(turn: TurnState, message: TaskChildren, wanted: Needs) -> Halv
 
 
 def _after_child(message: TaskChildren) -> bytes | None:
-    """The key of the edge after which the page begins; None: it is none."""
+    """Parse the key of the edge after which the page begins; None if it is invalid."""
     try:
         return bytes.fromhex(message.after)
     except ValueError:

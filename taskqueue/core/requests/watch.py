@@ -1,9 +1,10 @@
-"""Tells watchers, at the end of a turn, which projects have changed; without a watcher there is nothing to do.
+"""Replies to watchers, at the end of a turn, with the projects that have changed; without watchers there is no cost.
 
 Rules:
-1. Who knows nothing, or a version that the log does not have (any more), is told all projects anew.
-2. Who lacks something that was published is told at once; others when something is, or when their time is over.
-3. A turn tells of a bounded number of rows; of those who know the same, what there is to tell is collected once.
+1. A watcher that knows nothing, or a version that the log no longer has, gets all projects.
+2. A watcher that lacks a published change gets its reply at once; others when a change is published, or when their
+   time has passed.
+3. A turn sends a bounded number of rows; the changes since a version are collected once for all watchers that know it.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from taskqueue.protocol.insight import WATCH_ROWS, ProjectPulse, Watch, WatchRep
 from taskqueue.protocol.message_room import PULSE_BYTES_MOST, pulse_bytes, room_in
 
 ROWS_A_TURN: Final = 2048
-"""Rows told in one turn, so four full replies: about 4 ms."""
+"""Rows sent in one turn, at most: four full replies, about 4 ms."""
 
 ANSWER_COST: Final = 8
-"""Of a reply without rows, in rows."""
+"""Cost of a reply without rows, in rows."""
 
 
 class News(NamedTuple):
-    """What there is to tell somebody; ``version``: what is known then."""
+    """Changes for a watcher, who knows ``version`` afterwards."""
 
     projects: list[ProjectPulse]
     gone: list[str]
@@ -38,7 +39,7 @@ class News(NamedTuple):
 
 
 def watch(turn: TurnState, session: Session, request: Watch) -> None:
-    """Have the session told at the end of this turn, or of a later one.
+    """Add a watcher, whose reply is sent at the end of this turn or of a later one.
 
     Raises:
         Rejected: too many requests wait already.
@@ -59,7 +60,7 @@ def watch(turn: TurnState, session: Session, request: Watch) -> None:
 
 
 def settle(turn: TurnState, log: WatchLog) -> None:
-    """At the end of a turn: note what it changed, and tell those who are to be told."""
+    """Record, at the end of a turn, the projects that it changed, and reply to watchers."""
     state, now = turn.state, turn.now.boot
     for project in turn.dirty.values():
         log.note(project)
@@ -79,7 +80,7 @@ def _tell(turn: TurnState, log: WatchLog) -> None:
     told: dict[int, News] = {}
     for waiter in chain(log.telling.take(), log.quiet.take(now)):
         if waiter.known == log.version and waiter.until > now:
-            log.quiet.add(waiter)  # it knows already what was published meanwhile
+            log.quiet.add(waiter)  # it knows the changes published meanwhile
             budget -= 1
         else:
             news = told.get(waiter.known)
@@ -94,7 +95,7 @@ def _tell(turn: TurnState, log: WatchLog) -> None:
 
 
 def _news(turn: TurnState, log: WatchLog, known: int) -> News:
-    """What has changed since a version, as much as has room in a message."""
+    """Collect the changes since a version that fit into a message."""
     state = turn.state
     room = room_in(state.config.max_message) - PULSE_BYTES_MOST
     changes, more = log.after(known, WATCH_ROWS)
@@ -113,12 +114,12 @@ def _news(turn: TurnState, log: WatchLog, known: int) -> News:
             projects.append(pulse)
             room -= pulse_bytes(pulse)
         version = changed
-    # Where projects change faster than somebody asks there would always be more: what is not published can wait.
+    # If projects change faster than a watcher asks, there would always be more: unpublished changes can wait.
     return News(projects, gone, version if more else log.version, more and version < log.published)
 
 
 def pulse_of(project: Project) -> ProjectPulse:
-    """The project as watchers see it."""
+    """Make the watchers' view of a project."""
     settings = project.settings
     return ProjectPulse(
         project.name,

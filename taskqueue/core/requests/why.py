@@ -1,12 +1,12 @@
-"""Why nothing is handed out, in one sentence: the first reason that applies.
+"""Why nothing is dispatched, in one sentence: the first reason that applies.
 
     all          each project that has tasks and stands still, page by page
-    a task       unknown, over, being run, not due yet, worth nothing any more; else what keeps its project
-    a project    its state, its hours, its rate ──► what is overdue ──► its tasks ──► its limits
-                 ──► the daemon's disk and leases ──► its slots ──► its tokens ──► its fetchers ──► what is in memory
+    a task       unknown, finished, processing, not due yet, expired; else the reason of its project
+    a project    its state, its hours, its rate ──► overdue tasks ──► its tasks ──► its limits
+                 ──► the daemon's disk and leases ──► its slots ──► its tokens ──► its fetchers ──► its tasks in memory
 
-A reason is only given if those before it don't apply. Asking changes nothing: it sets no timer and has no order read.
-Times are told as durations from now.
+A reason is only given if those before it don't apply. Asking changes nothing: it sets no timer and reads no order.
+Times are durations from now.
 """
 
 from __future__ import annotations
@@ -52,36 +52,36 @@ from taskqueue.units import duration_text
 Look = Callable[[TurnState, Project], Iterator[str]]
 
 SOON: Final = 1e-6
-"""Seconds that count as no time at all."""
+"""Seconds that count as 0."""
 
 LONG_WAIT: Final = 1.0
-"""Seconds until the next token from which on a sentence says them."""
+"""Seconds until the next token that a sentence mentions, at least."""
 
 HEARTBEATS_AT_LEAST: Final = 2
-"""Hellos that a healthy fetcher sends within its timeout."""
+"""Hellos that a healthy fetcher sends within its timeout, at least."""
 
 NAMES_TOLD: Final = 3
-"""Fetchers that a sentence names."""
+"""Fetchers that a sentence names, at most."""
 
 PARENTS_NAMED: Final = 5
-"""Tasks named that a blocked task waits for."""
+"""Parents that the sentence of a blocked task names, at most."""
 
 
 MOVING: Final[frozenset[WhyCause]] = frozenset({"none", "pace", "overdue"})
 """Causes of projects that dispatch as fast as they may, or are about to."""
 
 LOOKED_AT: Final = 100
-"""Projects of which a page asks why, at most."""
+"""Projects scanned for a page, at most."""
 
 SLOTS_LOOKED_AT: Final = 1000
-"""Slots in memory that make a page as much shorter as one project does."""
+"""Slots in memory that cost as much as one project."""
 
 SENTENCE_BYTES: Final = 16 << 10
-"""More than a sentence has; a page ends where no other one would fit."""
+"""Upper bound of a sentence; a page ends where another one might not fit."""
 
 
 def why(turn: TurnState, request: Why, wanted: Needs) -> Halves:
-    """The first reason that applies, or without a project a page of those that stand still.
+    """Answer with the first reason that applies, or without a project a page of projects that stand still.
 
     Raises:
         Rejected: the project is unknown, or a task is named without one.
@@ -108,9 +108,9 @@ def why(turn: TurnState, request: Why, wanted: Needs) -> Halves:
 
 
 def _standing(turn: TurnState, request: Why) -> WhyReply:
-    """The projects after ``request.after`` that have tasks to do and stand still."""
+    """Answer with the projects after ``request.after`` that have tasks to do and stand still."""
     if request.taskid is not None:
-        raise Rejected("malformed", "project: a task is named with its project")
+        raise Rejected("malformed", "project: required with a taskid")
     state = turn.state
     names = state.projects.names
     found: list[StandingProject] = []
@@ -142,11 +142,11 @@ def _of_task(turn: TurnState, project: Project, taskid: str) -> str:
     task = turn.find(project, taskid)
     if task is None:
         rejected = why_slots.rejected(project)
-        return f'is unknown in project "{project.name}": it was never pushed, or has been cleared{rejected}'
+        return f'is unknown in project "{project.name}": it was never pushed, or was cleared{rejected}'
     if task.state == READY:
         return _of_ready(turn, project, task)
     if is_held(task):
-        return "is held until a rerun has reset all of its tasks; it runs again then"
+        return "is kept by a rerun, and runs again once the rerun has reset all of its tasks"
     if task.state == DELAYED and (wait := key_time(task.key) - turn.now.wall) > 0:
         return f"is due {_in(wait)}, {_delay_of(turn, project, task)}"
     if task.state == DELAYED:
@@ -162,7 +162,7 @@ def _of_ready(turn: TurnState, project: Project, task: Task) -> str:
     now = turn.now
     expires_at = spec_of(turn, project, task).schedule.expires_at
     if expires_at is not None and expires_at <= now.wall:
-        return f"expired {_ago(now.wall - expires_at)}: it will end as cancelled when its turn comes"
+        return f"expired {_ago(now.wall - expires_at)}: it will be cancelled when its turn comes"
     expiry = "" if expires_at is None else f", and expires {_in(expires_at - now.wall)}"
     others = _others(project.queue.counts[READY] - 1)
     reason = _first_of(_FIRST_LOOKS, turn, project)
@@ -173,14 +173,14 @@ def _of_ready(turn: TurnState, project: Project, task: Task) -> str:
 
 
 def _delay_of(turn: TurnState, project: Project, task: Task) -> str:
-    """Why a delayed task waits."""
+    """Explain why a delayed task waits."""
     spec = spec_of(turn, project, task)
     schedule = spec.schedule
     if not task.held_back:
         return "as its schedule says"
     attempts = history_of(turn, project, task)
     if attempts and attempts[0].outcome == "success":
-        return f"as it is run again every {duration_text(recurs_after(schedule, spec.page) or 0)}"
+        return f"as it runs again every {duration_text(recurs_after(schedule, spec.page) or 0)}"
     error = _quoted(kind_of(attempts[0]) if attempts else "")
     if not task.retried:
         return f"as its fetcher asked, after {error}"
@@ -197,17 +197,17 @@ def _of_blocked(turn: TurnState, project: Project, task: Task, links: Links) -> 
     named = [_parent(turn, project, ref) for ref in waiting[:PARENTS_NAMED]]
     rest = links.missing - len(named)
     more = f" and {rest} more" if rest > 0 and named else ""
-    return f"is blocked by {_tasks(links.missing, 'that it waits for')}: {', '.join(named)}{more}"
+    return f"is blocked, waiting for {_tasks(links.missing)}: {', '.join(named)}{more}"
 
 
 def _parent(turn: TurnState, project: Project, ref: TaskRef) -> str:
-    """A task that is waited for, and what it is doing."""
+    """Describe a parent: its taskid and its state."""
     of = turn.state.projects.by_number.get(ref.project)
     if of is None:
         return f'"{ref.taskid}" of a project that was deleted'
     parent = turn.find(of, ref.taskid)
     name = f'"{ref.taskid}"' + (f' of project "{of.name}"' if of is not project else "")
-    return f"{name} ({'unknown: nobody has pushed it yet' if parent is None else STATE_NAMES[parent.state]})"
+    return f"{name} ({'unknown: not pushed yet' if parent is None else STATE_NAMES[parent.state]})"
 
 
 def _parents_ref(project: Project, taskid: str) -> EdgesRef:
@@ -221,7 +221,7 @@ def _of_running(turn: TurnState, task: Task) -> str:
         return "is processing"
     who = turn.state.sessions[lease.session].label
     ends = _in(lease.deadline - now.boot)
-    return f"has been processing at {who} for {duration_text(now.boot - lease.selected_at)}; its lease ends {ends}"
+    return f"has been processing on {who} for {duration_text(now.boot - lease.selected_at)}; its lease ends {ends}"
 
 
 def _of_over(turn: TurnState, project: Project, task: Task) -> str:
@@ -255,7 +255,7 @@ def _reason_of(turn: TurnState, project: Project) -> tuple[WhyCause, str]:
 
 def _of_handing(turn: TurnState, project: Project) -> str:
     hung = _hung(turn.now, [session for session in turn.state.sessions.values() if _asks(session, project)])
-    return f"hands tasks out{why_slots.summary(turn, project)}{f'; {hung}' if hung else ''}"
+    return f"is dispatching tasks{why_slots.summary(turn, project)}{f'; {hung}' if hung else ''}"
 
 
 def _first_of(looks: Sequence[tuple[WhyCause, Look]], turn: TurnState, project: Project) -> str:
@@ -264,7 +264,7 @@ def _first_of(looks: Sequence[tuple[WhyCause, Look]], turn: TurnState, project: 
 
 def _look_whether_stopped(turn: TurnState, project: Project) -> Iterator[str]:
     if project.state == "stopped":
-        yield f"is stopped; go on with: taskqueue project start {project.name}"
+        yield f"is stopped; start it with: taskqueue project start {project.name}"
 
 
 def _look_whether_paused(turn: TurnState, project: Project) -> Iterator[str]:
@@ -273,24 +273,24 @@ def _look_whether_paused(turn: TurnState, project: Project) -> Iterator[str]:
         resume = f"taskqueue project resume {project.name}"
         if pause.check_at:
             check = _in(pause.check_at - turn.now.wall)
-            yield f"has paused itself ({pause.reason}); it tries a few tasks {check}, or at once with: {resume}"
+            yield f"paused itself ({pause.reason}); it tries a few tasks {check}, or now with: {resume}"
         elif pause.until:
-            yield f"was paused by hand; it goes on {_in(pause.until - turn.now.wall)}, or at once with: {resume}"
+            yield f"was paused by an operator; it resumes {_in(pause.until - turn.now.wall)}, or now with: {resume}"
         else:
-            yield f"was paused by hand; go on with: {resume}"
+            yield f"was paused by an operator; resume it with: {resume}"
 
 
 def _look_at_hours(turn: TurnState, project: Project) -> Iterator[str]:
     now = turn.now
     hours = turn.state.environment.hours(project.settings.active, now.wall)
     if not hours.open:
-        opens = "never open" if hours.until == inf else f"open {_in(hours.until - now.wall)}"
-        yield f"is outside of its active hours ({project.settings.active}), which {opens}"
+        opens = "never begin" if hours.until == inf else f"begin {_in(hours.until - now.wall)}"
+        yield f"is outside its active hours ({project.settings.active}), which {opens}"
 
 
 def _look_at_rate(turn: TurnState, project: Project) -> Iterator[str]:
     if not project.settings.rate:
-        yield f"has a rate of 0; give it another one with: taskqueue project set {project.name} rate=1"
+        yield f"has a rate of 0; set another one with: taskqueue project set {project.name} rate=1"
 
 
 def _look_at_overdue(turn: TurnState, project: Project) -> Iterator[str]:
@@ -299,31 +299,31 @@ def _look_at_overdue(turn: TurnState, project: Project) -> Iterator[str]:
         return
     due = sum(key_time(key) <= now for key in queue.delayed.entries)
     overdue = f"{due:,} overdue"
-    if key_time(queue.delayed.floor) <= now:  # how many more are due in the store, only a scan would tell
-        overdue = f"at least {overdue}" if due else "what is overdue is being read"
+    if key_time(queue.delayed.floor) <= now:  # only a scan would count those that are due in the store
+        overdue = f"at least {overdue}" if due else "overdue tasks are being read"
         overdue += f", {queue.counts[DELAYED]:,} delayed in all"
-    yield f"is catching up: {overdue}; it hands out nothing before all that is due is ready"
+    yield f"is catching up: {overdue}; it dispatches again once all due tasks are ready"
 
 
 def _look_at_tasks(turn: TurnState, project: Project) -> Iterator[str]:
     queue = project.queue
-    over = queue.known - queue.live
+    finished = queue.known - queue.live
     if not queue.live:
-        yield f"has nothing to do ({_tasks(over, 'over already')})" if over else "has no task"
+        yield f"has nothing to do ({_tasks(finished, 'finished')})" if finished else "has no tasks"
     elif queue.counts[BLOCKED] == queue.live:
-        yield f"has {_tasks(queue.live, 'blocked')} by tasks that they wait for, and no other"
+        yield f"has only blocked tasks ({queue.live:,}), which wait for other tasks"
     elif not queue.counts[READY] and not queue.counts[DELAYED]:
         yield f"has {_all_running(turn, project)}"
     elif not queue.counts[READY]:
-        yield f"has no task that is due; {_next_due(turn.now, project)}"
+        yield f"has no due task; {_next_due(turn.now, project)}"
 
 
 def _look_at_limits(turn: TurnState, project: Project) -> Iterator[str]:
     running, most = len(project.queue.processing), project.settings.max_processing
     if running >= most:
-        yield f"has {_tasks(running, 'processing')}, and its max_processing is {most:g}"
+        yield f"has {_tasks(running, 'processing')}, and a max_processing of {most:g}"
     if project.state == "checking" and project.pause.room <= 0:
-        yield "tries whether its tasks still fail, and waits for the results of those that it has handed out"
+        yield "checks whether its tasks still fail, and waits for the results of the tasks that it has dispatched"
 
 
 def _look_at_pace_of_slots(turn: TurnState, project: Project) -> Iterator[str]:
@@ -347,7 +347,7 @@ def _look_at_tokens(turn: TurnState, project: Project) -> Iterator[str]:
 def _look_at_shared(turn: TurnState, project: Project, shared: SharedBucket) -> Iterator[str]:
     wait = shared.bucket.token_at() - turn.now.boot
     if shared.name not in turn.state.config.buckets:
-        yield f'shares the bucket "{shared.name}", which does not exist (any more)'
+        yield f'shares the bucket "{shared.name}", which is not in the config'
     elif wait == inf:
         yield f'shares the bucket "{shared.name}", which has a rate of 0'
     elif wait > SOON:
@@ -359,26 +359,26 @@ def _look_at_fetchers(turn: TurnState, project: Project) -> Iterator[str]:
     fetchers = [session for session in state.sessions.values() if session.capacity]
     asking = [session for session in fetchers if _asks(session, project)]
     if not fetchers:
-        yield "has tasks to hand out, but no fetcher is connected"
+        yield "has tasks to dispatch, but no fetcher is connected"
     elif not asking:
-        yield "has tasks to hand out, but no fetcher asks for them"
+        yield "has tasks to dispatch, but no fetcher asks for them"
     elif all(session.draining for session in asking):
-        yield f"has tasks to hand out, but all fetchers that ask for them are draining: {_resumable(asking)}"
+        yield f"has tasks to dispatch, but all fetchers that ask for them are draining: {_resumable(asking)}"
     elif any(state.connections.is_crowded(session) for session in asking):
         most = most_at_one(state.config.max_leases)
-        yield f"waits for a task to be done: its fetchers' connection has {most}, half of limits.max_leases"
+        yield f"waits for a task to finish: its fetchers' connection has {_tasks(most)}, half of limits.max_leases"
     elif all(session.free <= 0 for session in asking):
         taking = [session for session in asking if not session.draining]
         held = sum(len(session.leases) - session.beyond for session in taking)
         places = sum(session.capacity for session in taking)
-        rest = f", and {len(asking) - len(taking)} drain" if len(taking) < len(asking) else ""
-        full = "has tasks to hand out, but all fetchers that ask for them are full"
+        rest = f", {len(asking) - len(taking)} draining" if len(taking) < len(asking) else ""
+        full = "has tasks to dispatch, but all fetchers that ask for them are full"
         hung = _hung(turn.now, taking)
         yield f"{full}{rest}: {hung}" if hung else f"{full} ({held} of {places} places){rest}"
 
 
 def _hung(now: Now, fetchers: Sequence[Session]) -> str:
-    """Which of their places hang, in a sentence; empty: none."""
+    """Describe the hung places of fetchers; empty if there are none."""
     hanging = [session for session in fetchers if session.hung_places]
     if not hanging:
         return ""
@@ -394,25 +394,26 @@ def _hung(now: Now, fetchers: Sequence[Session]) -> str:
 
 
 def _resumable(draining: Sequence[Session]) -> str:
-    """Names of fetchers, the first NAMES_TOLD of them, and how they get tasks again."""
+    """Name the first NAMES_TOLD fetchers, and the command that resumes one."""
     names = list(dict.fromkeys(session.label for session in draining))
     more = f" and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
-    return f"{', '.join(names[:NAMES_TOLD])}{more}; go on with: taskqueue fetcher resume {names[0]}"
+    return f"{', '.join(names[:NAMES_TOLD])}{more}; resume with: taskqueue fetcher resume {names[0]}"
 
 
 def _look_at_memory(turn: TurnState, project: Project) -> Iterator[str]:
     first = project.queue.ready.first()
     if first is None or first.spec is None:
-        yield "waits until its next tasks have been read from the store"
+        yield "is reading its next tasks from the store"
 
 
 def _look_at_daemon(turn: TurnState, project: Project) -> Iterator[str]:
     """Reasons that concern all projects."""
     state = turn.state
     if not state.config.has_room:
-        yield "waits until there is room on the disk of the store again: less than store.min_free is left"
+        yield "waits for disk space: the store's disk has less than store.min_free left"
     elif state.memory.leases >= state.config.max_leases:
-        yield f"waits for a task to be done: fetchers have {state.memory.leases}, as many as limits.max_leases allows"
+        leased = _tasks(state.memory.leases)
+        yield f"waits for a task to finish: fetchers have {leased}, as many as limits.max_leases allows"
 
 
 _FIRST_LOOKS: Final[tuple[tuple[WhyCause, Look], ...]] = (
@@ -425,7 +426,7 @@ _FIRST_LOOKS: Final[tuple[tuple[WhyCause, Look], ...]] = (
     ("limits", _look_at_limits),
     ("daemon", _look_at_daemon),
 )
-"""Before those at slots, of which a task is in one only."""
+"""Reasons that come before those of slots, of which a task is in one only."""
 _LOOKS: Final[tuple[tuple[WhyCause, Look], ...]] = (
     *_FIRST_LOOKS,
     ("pace", _look_at_pace_of_slots),
@@ -442,13 +443,13 @@ def _asks(session: Session, project: Project) -> bool:
 
 def _all_running(turn: TurnState, project: Project) -> str:
     running, blocked = len(project.queue.processing), project.queue.counts[BLOCKED]
-    others = f"{_tasks(blocked, 'blocked')}" if blocked else "no other"
+    others = f"{_tasks(blocked, 'blocked')}" if blocked else "no others"
     ends = _in(project.queue.processing.next_at() - turn.now.boot)
     return f"{_tasks(running, 'processing')} and {others}; the next lease ends {ends}{_silent_holder(turn, project)}"
 
 
 def _silent_holder(turn: TurnState, project: Project) -> str:
-    """The fetcher that holds its tasks and was silent for longest, if that is longer than healthy fetchers are."""
+    """Name the most silent fetcher that has tasks of the project, if it is silent for longer than healthy ones."""
     state = turn.state
     names = dict.fromkeys(task.lease.session for task in project.queue.processing.leased.values() if task.lease)
     session = min((state.sessions[name] for name in names), key=lambda session: session.heard_at)
@@ -456,15 +457,13 @@ def _silent_holder(turn: TurnState, project: Project) -> str:
     if silent <= limit / HEARTBEATS_AT_LEAST:
         return ""
     back = _in(limit - silent)
-    return (
-        f'; fetcher "{session.label}" has been silent for {duration_text(silent)} and gives back what it holds {back}'
-    )
+    return f'; fetcher "{session.label}" has been silent for {duration_text(silent)} and loses its tasks {back}'
 
 
 def _next_due(now: Now, project: Project) -> str:
     at = project.queue.due_at()
     due = (
-        "when the next one is due, is being read from the store"
+        "the time of the next one is being read from the store"
         if at == inf
         else f"the next one is due {_in(at - now.wall)}{_put_off(project.queue.delayed.first())}"
     )
@@ -476,8 +475,8 @@ def _next_due(now: Now, project: Project) -> str:
 
 
 def _limit(rate: float, wait: float) -> str:
-    """A rate that is used up, and if it takes a second or more how long the next token takes."""
-    following = f"; the next task may go {_in(wait)}" if wait >= LONG_WAIT else ""
+    """Describe a reached limit, with the time of the next token if that takes a second or more."""
+    following = f"; the next dispatch is {_in(wait)}" if wait >= LONG_WAIT else ""
     return f"its limit of {rate:g}/s{following}"
 
 
@@ -489,14 +488,14 @@ def _ago(seconds: float) -> str:
     return f"{duration_text(seconds)} ago"
 
 
-def _tasks(count: int, state: str) -> str:
-    return f"{count} task{'' if count == 1 else 's'} {state}"
+def _tasks(count: int, state: str = "") -> str:
+    return f"{count} task{'' if count == 1 else 's'} {state}".rstrip()
 
 
 def _others(count: int) -> str:
     if not count:
         return ""
-    return ", as is another one" if count == 1 else f", as are {count} others"
+    return ", as is 1 other" if count == 1 else f", as are {count} others"
 
 
 def _put_off(task: Task | None) -> str:
@@ -509,7 +508,5 @@ def _quoted(error: str) -> str:
     return f'"{" ".join(error.split())}"'
 
 
-"""Slow where a project has 100,000 slots in memory, which are counted in up to 90 ms."""
-
-
+# Slow because a project may have 100,000 slots in memory, which are counted in up to 90 ms.
 REQUESTS: Final = (RequestRule(Why, *in_halves(why), keeps=False, slow_ms=SLOW_MS),)

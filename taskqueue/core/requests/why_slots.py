@@ -1,4 +1,4 @@
-"""Why slots hand nothing out, in words: for ``why``, which says when that is the reason. Asking changes nothing."""
+"""Sentences for ``why`` about slots that dispatch nothing. Asking changes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taskqueue.core.moves.slots import taken_of
 from taskqueue.core.turn_state import TurnState
 from taskqueue.units import duration_text
 
-MOVING: Final = "has no other task than those that are still to be moved to their slots"
+MOVING: Final = "has only tasks that are still being moved to their slots"
 
 
 def need(project: Project, taskid: str, wanted: Needs) -> None:
@@ -28,7 +28,7 @@ def need(project: Project, taskid: str, wanted: Needs) -> None:
 
 
 def of_project(turn: TurnState, project: Project) -> str:
-    """Why no slot of the project may go on; empty: one may, or the next ones are being read."""
+    """Explain why no slot of the project may dispatch; empty if one may, or if slots are being read."""
     slots = project.queue.slots
     if slots is None or slots.wants_reads:
         return ""
@@ -39,17 +39,17 @@ def of_project(turn: TurnState, project: Project) -> str:
         first = min(waiting, key=lambda slot: slot.mark)
         others = [f"{_slots(len(waiting))} wait" if len(waiting) > 1 else "", f"{full} full" if full else ""]
         rest = ", ".join(filter(None, others))
-        return f"has no slot that may go on now; next, {_of_slot(turn, first)}{f' ({rest})' if rest else ''}"
+        return f"has no slot that may dispatch now; next: {_of_slot(turn, first)}{f' ({rest})' if rest else ''}"
     if full:
-        return f"has {_slots(full)} with tasks, and as many are processing of each as may be at once"
+        return f"has only full slots: {_slots(full)} at max_processing"
     if slots.entries.time_floor != NO_FLOOR:
         wait = slots.next_at() - turn.now.boot
-        return f"has no slot that may go on now; the first ones in the store may {_in(wait)}"
+        return f"has no slot that may dispatch now; the first slots in the store may {_in(wait)}"
     return MOVING if project.is_moving else ""
 
 
 def is_paced(turn: TurnState, project: Project) -> bool:
-    """Whether the slot that may go on next waits for nothing but its own pace."""
+    """Whether the slot that may dispatch next waits only for its own pace."""
     slots = project.queue.slots
     if slots is None or slots.wants_reads:
         return False
@@ -61,7 +61,7 @@ def is_paced(turn: TurnState, project: Project) -> bool:
 
 
 def summary(turn: TurnState, project: Project) -> str:
-    """How the slots in memory stand, to be added to a sentence; empty: the project has none."""
+    """Count the slots in memory, as the end of a sentence; empty if the project has none."""
     slots = project.queue.slots
     if slots is None:
         return ""
@@ -70,7 +70,7 @@ def summary(turn: TurnState, project: Project) -> str:
     rejecting = _rejecting(project, slots)
     parts = [
         f"{_slots(ready)} ready" if ready else "no slot ready",
-        f"{len(waiting)} waiting, of which {_of_slot(turn, first)}" if first is not None else "",
+        f"{len(waiting)} waiting (next: {_of_slot(turn, first)})" if first is not None else "",
         f"{full} full" if full else "",
         f"{_slots(rejecting)} without room for new tasks (slot.max_tasks)" if rejecting else "",
     ]
@@ -78,8 +78,8 @@ def summary(turn: TurnState, project: Project) -> str:
 
 
 def rejected(project: Project) -> str:
-    """Why nothing is known of a task, as far as its slot is the reason; to be put into a sentence."""
-    return ", or was rejected because its slot had had its slot.max_tasks" if project.counts_slots else ""
+    """Name the limit of its slot as a possible reason why a task is unknown, as a part of a sentence."""
+    return ", or was rejected because its slot had reached slot.max_tasks" if project.counts_slots else ""
 
 
 def _rejecting(project: Project, slots: SlotTable) -> int:
@@ -89,7 +89,7 @@ def _rejecting(project: Project, slots: SlotTable) -> int:
 
 
 def _counted(slots: SlotTable) -> tuple[int, list[Slot], int]:
-    """Slots in memory with ready tasks: how many may go on, those that wait, and how many are full."""
+    """Sort slots in memory: the number that may dispatch, those with tasks that wait, the number that are full."""
     ready = full = 0
     waiting: list[Slot] = []
     for slot in slots.by_number.values():
@@ -106,11 +106,11 @@ def _counted(slots: SlotTable) -> tuple[int, list[Slot], int]:
 
 
 def of_task(turn: TurnState, project: Project, task: Task) -> str:
-    """Why the slot of a ready task hands nothing out; empty: it may, or the task is in none."""
+    """Explain why the slot of a ready task dispatches nothing; empty if it may, or if the task has no slot."""
     slots = project.queue.slots
     number = task.key >> SLOT_SHIFT
     if slots is None or number < slots.division:
-        return "it is still to be moved to its slot" if project.is_moving and (number or slots is not None) else ""
+        return "it is still being moved to its slot" if project.is_moving and (number or slots is not None) else ""
     slot = slots.by_number.get(number)
     if slot is None:
         look = turn.found.slot_answers.looks.get(_look(project, task.taskid))
@@ -119,7 +119,7 @@ def of_task(turn: TurnState, project: Project, task: Task) -> str:
         wait = max(look.record.next_at, look.record.blocked_until, look.record.backoff_until) - turn.now.wall
         return f"its slot {_waits(turn, look.record, wait)}" if wait > 0 else ""
     if slot.is_full:
-        return f'its slot "{slot.record.name}" has as many tasks processing as may be at once ({slot.leases})'
+        return f'its slot "{slot.record.name}" is full: {_tasks(slot.leases)} processing, its max_processing'
     if slot.place != "waiting":
         return ""
     ready = _counted(slots)[0]
@@ -127,14 +127,14 @@ def of_task(turn: TurnState, project: Project, task: Task) -> str:
 
 
 def before(project: Project, task: Task) -> str:
-    """How many tasks of its slot come before it, to be added to a sentence; empty: none, or it is in no slot."""
+    """Count the tasks of its slot before this one, as a part of a sentence; empty if none, or without a slot."""
     slots = project.queue.slots
     slot = None if slots is None else slots.by_number.get(task.key >> SLOT_SHIFT)
     if slot is None:
         return ""
     count = sum(1 for key in slot.head.entries if key < task.key)
     least = "" if task.key in slot.head.entries else "at least "
-    return f", with {least}{_tasks(count)} of it before this one" if count else ""
+    return f", with {least}{_tasks(count)} before this one" if count else ""
 
 
 # ------------------------------------------------------------------------------------------------ words
@@ -151,12 +151,12 @@ def _of_slot(turn: TurnState, slot: Slot) -> str:
 def _waits(turn: TurnState, record: SlotRecord, seconds: float) -> str:
     now = turn.now.wall
     if record.blocked_until == inf:
-        return f'"{record.name}" is blocked until somebody lifts it'
+        return f'"{record.name}" is blocked until an operator unblocks it'
     if record.blocked_until > now:
-        return f'"{record.name}" is blocked, and may go on {_in(seconds)}'
+        return f'"{record.name}" is blocked; it may dispatch {_in(seconds)}'
     if record.backoff_until > now:
-        return f'"{record.name}" backs off, as its host refused or could not be reached, and may go on {_in(seconds)}'
-    return f'"{record.name}" may go on {_in(seconds)}'
+        return f'"{record.name}" backs off because its host refused or was unreachable; it may dispatch {_in(seconds)}'
+    return f'"{record.name}" may dispatch {_in(seconds)}'
 
 
 def _in(seconds: float) -> str:

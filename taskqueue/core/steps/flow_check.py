@@ -1,9 +1,9 @@
-"""The check of a flow before it is accepted: a page of its tasks at a time, from the first to the last.
+"""Check of a flow before it is accepted: a page of its tasks at a time, from the first to the last.
 
-    part of the flow ──► each task and each that it waits for ──► what is wrong, kept in ``Check`` ──last──► accepted
-                                                                                                        └──► refused
+    part of the flow ──► each task and its parents ──► problem, kept in ``Check`` ──last──► accepted
+                                                                                       └──► refused
 
-It changes nothing until it accepts; rules 1, 2, 3 and 5 of ``steps/flows`` are about it.
+The check changes nothing until it accepts; rules 1, 2, 3 and 5 of ``steps/flows`` are about it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from taskqueue.protocol.values import NewTask
 
 
 def need_check(turn: TurnState, flow: Flow, project: Project, part: Sequence[NewTask], wanted: Needs) -> None:
-    """Look up the tasks of a part, and those that they wait for, among the tasks of flows."""
+    """Look up the tasks of a part, and their parents, among the tasks of flows."""
     for item in part:
         flows.need(project, item.taskid, wanted)
         for parent in item.depends_on:
@@ -68,7 +68,7 @@ def _look_at_task(turn: TurnState, flow: Flow, check: Check, project: Project, t
 
 
 def _flow_of(turn: TurnState, flow: Flow, task: Task | None) -> Flow | None:
-    """The other flow that a task belongs to, if that has not ended."""
+    """Find the other flow that a task belongs to, if that has not ended."""
     number = task.links.flow if task is not None and task.links is not None else 0
     other = turn.state.flows.by_number.get(number)
     return None if other is None or other is flow or other.record.ended_at else other
@@ -80,15 +80,17 @@ def _will_make(turn: TurnState, other: Flow, flow: Flow, taskid: str) -> bool:
 
 
 def _look_at_parent(turn: TurnState, flow: Flow, check: Check, project: Project, taskid: str) -> None:
-    """Look at a task that the next one of the flow waits for."""
+    """Check a parent of the next task of the flow."""
     index = turn.found.members.get(MemberRef(flow.number, taskid)) if project.number == flow.record.project else None
     if index is None:
         check.outside = check.outside or taskid
         if any(flows.blocks(turn, other, taskid) for other in project.making.values()):
-            check.problem = check.problem or f"depends_on: {taskid} is yet to be made by another flow; try again later"
+            check.problem = (
+                check.problem or f"depends_on: {taskid} is still to be made by another flow; try again later"
+            )
     elif index >= check.checked:
         check.problem = check.problem or (
-            f"depends_on: task {check.checked} waits for {taskid}, which is task {index}: parents come first"
+            f"depends_on: task {check.checked} waits for {taskid}, which is task {index}, but parents come first"
         )
 
 
@@ -97,12 +99,12 @@ def _judge(turn: TurnState, flow: Flow, check: Check, project: Project) -> None:
     if check.problem:
         flows.refuse(turn, flow, Rejected("state", check.problem))
     elif check.known and not check.reuse:
-        reason = f"known already: {', '.join(check.known)}; with reuse they become part of the flow as they are"
+        reason = f"known already: {', '.join(check.known)}; with reuse they join the flow as they are"
         flows.refuse(turn, flow, Rejected("known-tasks", reason))
     elif check.awaited and check.outside:
         reason = (
-            f"others wait for {check.awaited} already, and the flow depends on {check.outside}, which is no new task "
-            "of it: that might close a cycle; submit the flow before what waits for it"
+            f"other tasks wait for {check.awaited} already, and the flow depends on {check.outside}, which is not a "
+            "new task of it: that might close a cycle; submit the flow before the tasks that wait for it"
         )
         flows.refuse(turn, flow, Rejected("state", reason))
     else:
@@ -113,11 +115,11 @@ def _accept(turn: TurnState, flow: Flow, check: Check, project: Project) -> None
     new = flow.record.tasks - min(check.known_count, flow.record.tasks)
     settings, queue = project.settings, project.queue
     if queue.live + project.reserved + new > settings.max_queue:
-        reason = f'project "{project.name}" has no room for {new} tasks more: max_queue is {settings.max_queue:g}'
+        reason = f'project "{project.name}" has no room for {new} more tasks: max_queue is {settings.max_queue:g}'
         flows.refuse(turn, flow, Rejected("full", reason))
         return
     if queue.known + project.reserved + new > settings.max_tasks:
-        reason = f'project "{project.name}" has no room for {new} tasks more: max_tasks is {settings.max_tasks:g}'
+        reason = f'project "{project.name}" has no room for {new} more tasks: max_tasks is {settings.max_tasks:g}'
         flows.refuse(turn, flow, Rejected("full", reason))
         return
     turn.state.flows.accept(flow)

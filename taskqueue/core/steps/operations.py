@@ -1,18 +1,18 @@
-"""Operations: what takes more than a turn, step by step, under an id.
+"""Operations: bulk actions, group actions and reruns, which take several turns and have an id.
 
-    bulk, group-do, rerun ──► operation ──step──► step ──► … ──► ended: how many
+    bulk, group-do, rerun ──► operation ──step──► step ──► … ──► ended, with counts
 
 Rules:
-1. Each step and the record of how far it has come are one commit, so a restart goes on where it was. The projects that
-   it goes through are fixed, and written, when it begins.
-2. Operations take turns, a step each. A step is small, so the loop never stands still.
-3. In a project that was cleared a bulk operation waits until what is left of its tasks has been swept away.
-4. RUNNING_MOST may be under way; ENDED_KEPT that have ended are remembered. So all fit into one list.
-5. Reruns go one after the other, so that none resets what another one counts on.
-6. A group action does the same to the projects of a group, in the order of their names, some in a turn. Who belongs to
-   the group when it begins is who is meant. A small group is done with in the turn of the request.
+1. Each step is one commit with the record of its progress, so a restart continues there. The projects of an operation
+   are fixed, and written, when it begins.
+2. Operations take turns, a step each. A step is small, so the loop never stalls.
+3. In a cleared project a bulk operation waits until the cleared tasks have been swept.
+4. RUNNING_MOST may run; ENDED_KEPT that have ended are remembered. So all fit into one list.
+5. Reruns run one after the other, so that none resets tasks that another one relies on.
+6. A group action applies to the projects that are in the group when it begins, in the order of their names, some in a
+   turn. A small group takes only the turn of the request.
 
-What a step does to tasks: ``bulk``, and ``rerun`` (along their edges).
+The steps on tasks are in ``bulk``, and in ``rerun`` (along edges).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from taskqueue.protocol.values import Operation as OperationView
 
 RUNNING_MOST: Final = 100
 NAMES_SHOWN: Final = 20
-"""Projects of an operation that are named."""
+"""Projects of an operation that replies name, at most."""
 
 # ------------------------------------------------------------------------------------------------ requests
 
@@ -66,7 +66,7 @@ def begin(turn: TurnState, by: Who, request: Bulk) -> OperationReply:
     """Start an operation on tasks.
 
     Raises:
-        Rejected: the request does not make sense, the project or group is unknown, or RUNNING_MOST are under way.
+        Rejected: the request is invalid, the project or group is unknown, or RUNNING_MOST operations run already.
     """
     state, now = turn.state, turn.now
     if (request.project is None) == (not request.group):
@@ -74,7 +74,7 @@ def begin(turn: TurnState, by: Who, request: Bulk) -> OperationReply:
     projects = in_group(state, request.group) if request.group else [state.projects.named(request.project or "")]
     foreign = [name for name in request.filter.states if STATE_NAMES.index(name) not in bulk.SENSIBLE[request.action]]
     if foreign:
-        reason = f"there is nothing to {request.action} in tasks that are {foreign[0]}"
+        reason = f"{request.action} does not apply to {foreign[0]} tasks"
         raise Rejected("malformed", f"filter.states: {reason}")
     _see_room(state)
     progress = _begun(state, request.action, projects, now)
@@ -100,11 +100,11 @@ def begin(turn: TurnState, by: Who, request: Bulk) -> OperationReply:
 
 
 def begin_group(turn: TurnState, by: Who, request: GroupDo) -> OperationReply:
-    """Start an operation on projects; its first step is taken at once.
+    """Start an operation on projects, and take its first step at once.
 
     Raises:
-        Rejected: the request does not make sense, the group is unknown, or it takes more than one step, and
-            RUNNING_MOST are under way.
+        Rejected: the request is invalid, the group is unknown, or the operation takes more than one step while
+            RUNNING_MOST run already.
     """
     state = turn.state
     until = pause_end(turn, request)
@@ -124,7 +124,7 @@ def begin_group(turn: TurnState, by: Who, request: GroupDo) -> OperationReply:
 
 
 def _meant_projects(state: State, request: GroupDo) -> Sequence[Project]:
-    """The projects of the group, or all, in the order of their names."""
+    """Select the projects of the group, or all, in the order of their names."""
     if bool(request.group) == request.all:
         raise Rejected("malformed", "group: give either a group or all")
     if not request.all:
@@ -135,10 +135,10 @@ def _meant_projects(state: State, request: GroupDo) -> Sequence[Project]:
 
 
 def begin_rerun(turn: TurnState, request: Rerun, wanted: Needs) -> Halves:
-    """Start to run a task again, and others with it.
+    """Start a rerun: run a task again, and related tasks with it.
 
     Raises:
-        Rejected: the project or the task is unknown, or RUNNING_MOST are under way.
+        Rejected: the project or the task is unknown, or RUNNING_MOST operations run already.
     """
     state = turn.state
     project = state.projects.named(request.project)
@@ -161,7 +161,7 @@ def begin_rerun(turn: TurnState, request: Rerun, wanted: Needs) -> Halves:
 
 
 def cancel(turn: TurnState, by: Who, request: OperationCancel) -> OperationReply:
-    """End an operation where it is; a rerun that has begun to reset tasks still has to release these.
+    """Cancel an operation; a rerun that has begun to reset tasks still has to release these.
 
     Raises:
         Rejected: the operation is unknown or forgotten, or has ended.
@@ -183,7 +183,7 @@ def cancel(turn: TurnState, by: Who, request: OperationCancel) -> OperationReply
 
 
 def show(turn: TurnState, session: Session, request: OperationShow) -> OperationReply | None:
-    """The progress of an operation; if it has not ended and the request can wait, later.
+    """Answer with the progress of an operation: at once, or when it ends if the request waits.
 
     Raises:
         Rejected: the operation is unknown or forgotten, or too many requests wait already.
@@ -198,7 +198,7 @@ def show(turn: TurnState, session: Session, request: OperationShow) -> Operation
 
 
 def list_all(turn: TurnState, request: OperationList) -> OperationsReply:
-    """All operations, the newest first, as many as fit into a message."""
+    """Answer with operations, newest first, as many as fit into a message."""
     state = turn.state
     reply = OperationsReply(n=request.n, operations=[])
     room = room_in(state.config.max_message)
@@ -229,12 +229,12 @@ def _view(progress: OperationProgress) -> OperationView:
 
 
 def _name(progress: OperationProgress) -> int:
-    """What people call it."""
+    """Return the number that users see."""
     return progress.number or progress.id
 
 
 def _meant(progress: OperationProgress) -> str:
-    """The filter of an operation, and its arguments."""
+    """Describe the filter of an operation and its arguments, for the log."""
     wanted = progress.filter
     parts = {
         "state": ",".join(wanted.states),
@@ -272,14 +272,14 @@ def need(turn: TurnState, wanted: Needs) -> None:
 def step(turn: TurnState) -> None:
     """Take the step of the operation whose turn it is."""
     operation = turn.due.paging
-    if operation is not None and operation.running:  # it may have been cancelled in this very turn
+    if operation is not None and operation.running:  # it may have been cancelled in this turn
         _take_step(turn, operation)
         _keep(turn, operation)
     turn.more |= bool(turn.state.operations.running)
 
 
 def list_leases(turn: TurnState) -> None:
-    """Write processing tasks by taskid, too, in projects that a bulk operation has reached: its pages go by that."""
+    """Write processing tasks by taskid, too, in projects that a bulk operation has reached: it pages by taskid."""
     for number in turn.entered:
         project = turn.state.projects.by_number.get(number)
         if project is not None:
@@ -287,7 +287,7 @@ def list_leases(turn: TurnState) -> None:
 
 
 def _enter(turn: TurnState, operation: Operation) -> None:
-    """The operation has reached another project."""
+    """Record that the operation has reached another project."""
     if operation.running and operation.is_bulk:
         turn.entered[operation.project] = None
 
@@ -299,7 +299,7 @@ def _take_step(turn: TurnState, operation: Operation) -> None:
             rerun.take_step(turn, operation.record, turn.found.rerun)
     elif not operation.is_bulk:
         take_group_step(turn, operation)
-    # The project may have been cleared in this very turn, and the page be of before.
+    # The project may have been cleared in this turn, so that the page is outdated.
     elif turn.due.page is not None and not _waits(turn.state, operation):
         before = operation.record.position
         bulk.take_page(turn, operation, turn.found.pages[turn.due.page])
@@ -308,7 +308,7 @@ def _take_step(turn: TurnState, operation: Operation) -> None:
 
 
 def _waits(state: State, operation: Operation) -> bool:
-    """Whether the operation's project must be swept first; a rerun may come to any project."""
+    """Whether the operation must wait: for a sweep of its project, or as a rerun for any sweep or an earlier rerun."""
     if operation.is_rerun:
         reruns = (each.id for each in state.operations.running.values() if each.is_rerun)
         return bool(state.pending.swept) or operation.id != min(reruns)
@@ -316,7 +316,7 @@ def _waits(state: State, operation: Operation) -> bool:
 
 
 def _keep(turn: TurnState, operation: Operation) -> None:
-    """Keep how far it is; the next one has its turn."""
+    """Write the progress of the operation, and let the next one have its turn."""
     _log(turn, operation)
     writes = turn.changes.writes
     writes.operations.append(operation.record)
@@ -333,7 +333,7 @@ def _keep(turn: TurnState, operation: Operation) -> None:
 
 def _see_room(state: State) -> None:
     if len(state.operations.running) >= RUNNING_MOST:
-        raise Rejected("full", f"there are {RUNNING_MOST} operations under way already; wait for one to end")
+        raise Rejected("full", f"operations: {RUNNING_MOST} are running already, the most allowed; wait until one ends")
 
 
 def _begun(state: State, action: OperationAction, projects: Sequence[Project], now: Now) -> OperationProgress:
@@ -351,7 +351,7 @@ def _begun(state: State, action: OperationAction, projects: Sequence[Project], n
 
 
 def _log(turn: TurnState, operation: Operation) -> None:
-    """Log what the operation has changed, once it has ended, or an entry is full."""
+    """Log the changes of the operation once it has ended, or once an entry is full."""
     record, progress = operation.record, operation.record.progress
     if not record.changed or (operation.running and len(record.changed) < change_log.NAMES_MOST):
         return
@@ -376,7 +376,7 @@ def _add(turn: TurnState, operation: Operation) -> None:
 
 
 def _forget(turn: TurnState, ended: int | None) -> None:
-    """Delete the record of an operation that was forgotten for a newer one; None: there is none."""
+    """Delete the record of an operation that made room for a newer one, if there is one."""
     if ended is not None:
         turn.changes.writes.dropped_operations.append(ended)
 
@@ -391,7 +391,7 @@ LOST_A_STEP: Final = 8
 
 
 def group_step_size(action: str) -> int:
-    """Projects per step."""
+    """Return the number of projects per step."""
     return LOST_A_STEP if action in LOSSES else PROJECTS_A_STEP
 
 
@@ -408,12 +408,12 @@ def take_group_step(turn: TurnState, operation: Operation) -> None:
 
 
 def makes_sense(project: Project, action: Action, until: float) -> bool:
-    """Whether the action is possible now, and does not end what a person wants to last."""
+    """Whether the action is possible now; a pause with an end never replaces one without."""
     return (action in LOSSES or project.can(action)) and not (until and project.is_paused_for_good)
 
 
 def _made_sense(turn: TurnState, record: OperationRecord, project: Project) -> bool:
-    """Apply the action; False: it made no sense, and changed nothing."""
+    """Apply the action; return False, changing nothing, if it does not apply."""
     action = cast(Action, record.progress.action)
     if not makes_sense(project, action, record.progress.until):
         return False

@@ -253,7 +253,7 @@ def test_a_group_that_is_too_large_is_not_set_at_once(world: World, monkeypatch:
 
     refused = world.ask(ErrorReply, GroupSet(group="papers", settings={"rate": 5}, n=world.n(), **ANNA))
 
-    assert refused.reason.startswith('group: "papers" has 2 projects, at most 1 can be set at once')
+    assert refused.reason.startswith('group: "papers" has 2 projects, but at most 1 can be set at once')
 
 
 def test_what_was_refused_or_changed_nothing_is_not_told(world: World) -> None:

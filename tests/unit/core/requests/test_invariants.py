@@ -80,40 +80,49 @@ def pretend(thing: object, **attributes: object) -> None:
 DAMAGES: list[tuple[str, Callable[[State], object]]] = [
     ("the names of the projects are not in order", lambda state: state.projects.names.reverse()),
     ("1 tasks of ", lambda state: pretend(state.memory, leases=2)),
-    ("updates that wait for leases take 0 bytes, 7 are", lambda state: pretend(state.memory, deferred=7)),
-    ("0 leases have ended that still take room, 3 are", lambda state: pretend(state.memory, ended=3)),
-    ("what was said of projects takes ", lambda state: pretend(state.projects, overrides_bytes=-1)),
+    ("deferred updates take 0 bytes, 7 are", lambda state: pretend(state.memory, deferred=7)),
+    ("0 ended leases still take a place, 3 are", lambda state: pretend(state.memory, ended=3)),
+    ("overrides of projects take ", lambda state: pretend(state.projects, overrides_bytes=-1)),
     ("fetchers name 0 projects, 4 are counted", lambda state: pretend(state.wishes, names=4)),
-    ("is not known at its connection", disconnect),
-    ("connections hold 0 leases, their sessions 1", disconnect),
-    ("project news: is not known by its number", lambda state: state.projects.by_number.pop(news(state).number)),
-    ("bucket holds 9 tokens, burst is 1", lambda state: pretend(news(state).bucket, level=9.0, burst=1)),
-    ("its head of ready tasks holds ", lambda state: state.memory.note(news(state).number, READY, 1)),
+    ("is unknown at its connection", disconnect),
+    ("connections count 0 leases, their sessions 1", disconnect),
+    ("project news: is unknown by its number", lambda state: state.projects.by_number.pop(news(state).number)),
+    ("bucket has 9 tokens, burst is 1", lambda state: pretend(news(state).bucket, level=9.0, burst=1)),
+    ("its head of ready tasks has ", lambda state: state.memory.note(news(state).number, READY, 1)),
     ("1 tasks are leased, 5 are counted", lambda state: news(state).queue.counts.__setitem__(PROCESSING, 5)),
     ("a count is negative", lambda state: news(state).queue.counts.__setitem__(SUCCESS, -1)),
     ("5 tasks are in memory in 4 places", lambda state: leave(ready(state), "a")),
-    ("99 of 5 live tasks are to end before", lambda state: pretend(news(state).queue, unfinished=99)),
+    ("99 of 5 live tasks count as unfinished", lambda state: pretend(news(state).queue, unfinished=99)),
     ("2 tasks are counted as unfinished, 5 are", lambda state: pretend(news(state).queue, unfinished=2)),
-    ("2 tasks are held as ready, all there are, but 3", lambda state: news(state).queue.counts.__setitem__(READY, 3)),
-    ("2 tasks are held as delayed, but 1 are counted", lambda state: news(state).queue.counts.__setitem__(DELAYED, 1)),
-    ("the first task held as ready is not the first", lambda state: ready(state).heap.sort(reverse=True)),
-    ("a task held as delayed is not below the floor", lambda state: pretend(news(state).queue.delayed, floor=0)),
-    ("tasks held as ready take ", lambda state: pretend(news(state).queue.ready, bytes=0)),
+    (
+        "2 tasks are in memory as ready, all there are, but 3",
+        lambda state: news(state).queue.counts.__setitem__(READY, 3),
+    ),
+    (
+        "2 tasks are in memory as delayed, but 1 are counted",
+        lambda state: news(state).queue.counts.__setitem__(DELAYED, 1),
+    ),
+    ("the first ready task in memory does not have the lowest key", lambda state: ready(state).heap.sort(reverse=True)),
+    ("a delayed task in memory is not below the floor", lambda state: pretend(news(state).queue.delayed, floor=0)),
+    ("ready tasks in memory take ", lambda state: pretend(news(state).queue.ready, bytes=0)),
     ("task 'a' (ready) belongs to project number 77", lambda state: pretend(one(state, "a"), project=77)),
     ("task 'a' (ready) is changed, but not among", lambda state: pretend(one(state, "a"), touched=True)),
-    ("task 'a' (ready) is not where the store has it", lambda state: pretend(one(state, "a"), kept_key=1)),
+    ("task 'a' (ready) has another state or key than in the store", lambda state: pretend(one(state, "a"), kept_key=1)),
     ("task 'a' (ready) is not in its place", lambda state: pretend(one(state, "a"), priority=5)),
     ("task 'c' (delayed) is not in its place", lambda state: leave(news(state).queue.delayed, "c")),
     ("task 'a' (success) is in memory", lambda state: pretend(one(state, "a"), state=SUCCESS)),
     ("task 'a' (ready) has a lease", lambda state: pretend(one(state, "a"), lease=one(state, "run").lease)),
-    ("task 'run' (processing) is held by no session", lambda state: pretend(one(state, "run").lease, session="x")),
+    (
+        "task 'run' (processing) has a lease that its session does not know",
+        lambda state: pretend(one(state, "run").lease, session="x"),
+    ),
     ("task 'run' (processing) is not in its place", lambda state: news(state).queue.processing.leased.clear()),
     ("2 free, 1 running and 0 hung places are not", lambda state: pretend(fetcher(state), passed={1: None, 2: None})),
     ("1 free, 1 running and 0 hung places are not", lambda state: pretend(fetcher(state), leases={})),
     ("-1 free, 1 running and 0 hung places are not", lambda state: fetcher(state).ended.update(both(state))),
-    ("holds task 'run' by a token that is no lease", lambda state: pretend(one(state, "run"), token=Token(1))),
-    ("holds task 'run' by the lease of another session", lambda state: pretend(one(state, "run").lease, session="x")),
-    ("holds task 'run' of a project that is not known", lambda state: state.projects.by_number.clear()),
+    ("has task 'run' under a token that is not its lease", lambda state: pretend(one(state, "run"), token=Token(1))),
+    ("has task 'run' by the lease of another session", lambda state: pretend(one(state, "run").lease, session="x")),
+    ("has task 'run' of an unknown project", lambda state: state.projects.by_number.clear()),
 ]
 
 
@@ -147,18 +156,21 @@ def slot(state: State, host: str) -> Slot:
 
 
 SLOT_DAMAGES: list[tuple[str, Callable[[State], object]]] = [
-    ("3 tasks are held as ready, but 2 are counted", lambda state: news(state).queue.counts.__setitem__(READY, 2)),
-    ("3 tasks are held as ready, all there are, but 4", lambda state: news(state).queue.counts.__setitem__(READY, 4)),
-    ("are counted in slots, which hold others", lambda state: pretend(slots(state), bytes=7)),
+    ("3 tasks are in memory as ready, but 2 are counted", lambda state: news(state).queue.counts.__setitem__(READY, 2)),
+    (
+        "3 tasks are in memory as ready, all there are, but 4",
+        lambda state: news(state).queue.counts.__setitem__(READY, 4),
+    ),
+    ("are counted in slots, which have others", lambda state: pretend(slots(state), bytes=7)),
     ("slots count 0 leases, there are 2, or others", lambda state: slots(state).slots.leases.clear()),
-    ("slot 'free': is not known by its name", lambda state: slots(state).slots.by_name.pop("free")),
-    ("slot 'free': holds a task of another slot", lambda state: pretend(slot(state, "free"), number=77)),
+    ("slot 'free': is unknown by its name", lambda state: slots(state).slots.by_name.pop("free")),
+    ("slot 'free': has a task of another slot", lambda state: pretend(slot(state, "free"), number=77)),
     ("slot 'free': counts 5 leases of 0", lambda state: pretend(slot(state, "free"), leases=5)),
     ("slot 'free': has tasks without an entry", lambda state: pretend(slot(state, "free"), entry=0)),
     ("slot 'free': is ready before its time", lambda state: pretend(slot(state, "free"), until=1 << 60)),
     ("slot 'free': is ready behind its best task", lambda state: pretend(slot(state, "free"), mark=1 << 127)),
     ("slot 'free': is not parked, although it is full", lambda state: pretend(slot(state, "free"), leases=1)),
-    ("slot 'free': is parked for no reason", lambda state: pretend(slot(state, "free"), place="parked")),
+    ("slot 'free': is parked without a reason", lambda state: pretend(slot(state, "free"), place="parked")),
     ("slot 'full': waits for another time than its own", lambda state: pretend(slot(state, "full"), place="waiting")),
 ]
 
@@ -182,11 +194,11 @@ def test_a_check_that_nobody_runs_is_said(make_world: MakeWorld) -> None:
     state = world.scheduler._state
     pretend(news(state).pause, out=8)
 
-    assert wrong(state) == ["project news: 8 checks are counted as being run, 2 are"]
+    assert wrong(state) == ["project news: 8 checks are counted as processing, 2 are"]
 
 
 def test_a_scheduler_that_finds_something_wrong_is_corrupt(world: World) -> None:
     world.scheduler._state.projects.overrides_bytes += 1
 
-    with pytest.raises(Corrupt, match="what was said of projects takes"):
+    with pytest.raises(Corrupt, match="overrides of projects take"):
         world.scheduler.verify()

@@ -234,16 +234,16 @@ def test_unsetting_what_was_not_set_is_refused(world: World) -> None:
     ("key", "reason"),
     [
         ("nosuch", "nosuch is not a setting; there are rate, burst, "),
-        ("burst", 'burst: "project set" has said nothing of it in project "news"'),
-        ("slot", 'slot: "project set" has said nothing of it in project "news"'),
+        ("burst", 'burst: was not set by "project set" in project "news"'),
+        ("slot", 'slot: was not set by "project set" in project "news"'),
         ("slot.dealy", "slot.dealy is not a setting; did you mean delay"),
         ("slot_delay", "slot_delay is not a setting; did you mean slot.delay?"),
-        ('slot.patterns."*.org"', 'slot.patterns.*.org: "project set" has said nothing of it in project "news"'),
-        ("fetch.proxy", 'fetch.proxy: "project set" has said nothing of it in project "news"'),
+        ('slot.patterns."*.org"', 'slot.patterns.*.org: was not set by "project set" in project "news"'),
+        ("fetch.proxy", 'fetch.proxy: was not set by "project set" in project "news"'),
         ("cron.j1", 'cron.j1: there is no job "j1" in project "news"'),
         (
             "cron.daily",
-            "cron.daily: stands in the config file; remove it there, or switch it off with: "
+            "cron.daily: is set in the config file; remove it there, or switch it off with: "
             "taskqueue project set news 'cron={\"daily\": null}'",
         ),
     ],

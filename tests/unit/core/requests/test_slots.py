@@ -177,8 +177,8 @@ def test_to_unset_a_block_forgives_all_that_the_slot_waits_for(make_world: MakeW
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({}, "say one of"),
-        ({"delay": 1.0, "rate": 1.0}, "one of delay and rate"),
+        ({}, "set or unset at least one of"),
+        ({"delay": 1.0, "rate": 1.0}, "set delay or rate, not both"),
         ({"block_until": 1.8e12}, "block_until: expected unix seconds of at most 1e11, or inf, not milliseconds"),
         ({"delay": 1.0, "unset": ("delay",)}, "set and unset at once"),
         ({"max_processing": 1.5}, "whole number"),

@@ -156,7 +156,7 @@ def test_who_asks_in_the_turn_in_which_the_parents_change_has_to_ask_again(world
     assert isinstance(reply, ErrorReply)
     assert (reply.code, reply.reason) == (
         "changed",
-        "taskid: it has just been given other tasks to wait for; ask again",
+        "taskid: the task's parents have just changed; ask again",
     )
     assert set(shown(page(world, "c"))) == {"b"}
 

@@ -57,13 +57,13 @@ def test_programs_are_told_the_cause_in_a_word(make_world: MakeWorld) -> None:
 
 def test_it_is_stopped_or_paused_by_hand(world: World) -> None:
     world.do("pause")
-    assert why(world) == "was paused by hand; go on with: taskqueue project resume news"
+    assert why(world) == "was paused by an operator; resume it with: taskqueue project resume news"
 
     world.do("pause", seconds=600.0)
     world.advance(60.0)
-    assert why(world) == "was paused by hand; it goes on in 9 min, or at once with: taskqueue project resume news"
+    assert why(world) == "was paused by an operator; it resumes in 9 min, or now with: taskqueue project resume news"
     world.do("stop")
-    assert why(world) == "is stopped; go on with: taskqueue project start news"
+    assert why(world) == "is stopped; start it with: taskqueue project start news"
 
 
 def test_it_has_paused_itself_and_tries_again(make_world: MakeWorld) -> None:
@@ -73,8 +73,8 @@ def test_it_has_paused_itself_and_tries_again(make_world: MakeWorld) -> None:
     world.advance(50)
 
     assert why(world) == (
-        "has paused itself (1 failure in a row, the last one: HTTP 503); it tries a few tasks in 4 min 10 s,"
-        " or at once with: taskqueue project resume news"
+        "paused itself (1 failure in a row, the last one: HTTP 503); it tries a few tasks in 4 min 10 s,"
+        " or now with: taskqueue project resume news"
     )
 
 
@@ -86,35 +86,38 @@ def test_it_waits_for_the_results_of_its_checks(make_world: MakeWorld) -> None:
     world.push("news", *[task(f"t{number}") for number in range(4)])
     world.advance(30)
 
-    assert why(world) == "tries whether its tasks still fail, and waits for the results of those that it has handed out"
+    assert (
+        why(world)
+        == "checks whether its tasks still fail, and waits for the results of the tasks that it has dispatched"
+    )
 
 
 def test_it_is_outside_of_its_active_hours(make_world: MakeWorld) -> None:
     world = make_world({"active": "01:34-02:00"})
 
-    assert why(world) == "is outside of its active hours (01:34-02:00), which open in 3 h 20 min"
+    assert why(world) == "is outside its active hours (01:34-02:00), which begin in 3 h 20 min"
 
 
 def test_its_rate_is_zero(world: World) -> None:
     world.set(rate=0)
 
-    assert why(world) == "has a rate of 0; give it another one with: taskqueue project set news rate=1"
+    assert why(world) == "has a rate of 0; set another one with: taskqueue project set news rate=1"
 
 
 def test_there_is_nothing_in_its_queue(world: World) -> None:
-    assert why(world) == "has no task"
+    assert why(world) == "has no tasks"
     world.push("news", task("a"))
     world.fetcher().done("a")
-    assert why(world) == "has nothing to do (1 task over already)"
+    assert why(world) == "has nothing to do (1 task finished)"
 
 
 def test_no_task_is_due(world: World) -> None:
     world.push("news", task("a", delay=200), task("b", delay=86_400))
-    assert why(world) == "has no task that is due; the next one is due in 3 min 20 s"
+    assert why(world) == "has no due task; the next one is due in 3 min 20 s"
 
     world.push("news", task("c"))
     world.fetcher()
-    assert why(world) == "has no task that is due; the next one is due in 3 min 20 s (1 task processing)"
+    assert why(world) == "has no due task; the next one is due in 3 min 20 s (1 task processing)"
 
 
 @pytest.mark.parametrize(
@@ -131,11 +134,11 @@ def test_it_catches_up_with_what_is_overdue(head_tasks: int, overdue: str) -> No
     world.elapsed += 8
     world.crash()
 
-    assert why(world) == f"is catching up: {overdue}; it hands out nothing before all that is due is ready"
+    assert why(world) == f"is catching up: {overdue}; it dispatches again once all due tasks are ready"
     assert why(world, "t29").startswith('has been due for 3 s; project "news" is catching up: ')
     assert '; project "news" is catching up: ' in why(world, "ready")
     world.settle()
-    assert why(world) == "has tasks to hand out, but no fetcher is connected"
+    assert why(world) == "has tasks to dispatch, but no fetcher is connected"
 
 
 def test_what_may_be_overdue_is_read_from_the_store_first() -> None:
@@ -146,7 +149,7 @@ def test_what_may_be_overdue_is_read_from_the_store_first() -> None:
     world.elapsed += 8
     world.crash()
 
-    assert why(world, project=names[-1]).startswith("is catching up: what is overdue is being read, 1 delayed in all;")
+    assert why(world, project=names[-1]).startswith("is catching up: overdue tasks are being read, 1 delayed in all;")
 
 
 def test_everything_is_processing(world: World) -> None:
@@ -154,7 +157,7 @@ def test_everything_is_processing(world: World) -> None:
     world.fetcher()
     world.advance(10)
 
-    assert why(world) == "has 2 tasks processing and no other; the next lease ends in 20 s"
+    assert why(world) == "has 2 tasks processing and no others; the next lease ends in 20 s"
 
 
 def test_everything_is_processing_at_a_fetcher_that_is_not_heard(world: World) -> None:
@@ -163,8 +166,8 @@ def test_everything_is_processing_at_a_fetcher_that_is_not_heard(world: World) -
     world.advance(45)
 
     assert why(world) == (
-        "has 1 task processing and no other; the next lease ends in 4 min 15 s; "
-        'fetcher "host:42" has been silent for 45 s and gives back what it holds in 15 s'
+        "has 1 task processing and no others; the next lease ends in 4 min 15 s; "
+        'fetcher "host:42" has been silent for 45 s and loses its tasks in 15 s'
     )
 
 
@@ -173,7 +176,7 @@ def test_it_processes_as_many_as_it_may(make_world: MakeWorld) -> None:
     world.push("news", *[task(f"t{number}") for number in range(5)])
     world.fetcher()
 
-    assert why(world) == "has 2 tasks processing, and its max_processing is 2"
+    assert why(world) == "has 2 tasks processing, and a max_processing of 2"
 
 
 def test_it_is_running_at_its_limit(make_world: MakeWorld) -> None:
@@ -189,7 +192,7 @@ def test_where_the_next_token_takes_long_it_is_said_how_long(make_world: MakeWor
     world.push("news", task("a"), task("b"))
     world.fetcher()
 
-    assert why(world) == "is running at its limit of 0.1/s; the next task may go in 10 s"
+    assert why(world) == "is running at its limit of 0.1/s; the next dispatch is in 10 s"
     world.elapsed += 9.5
     assert why(world) == "is running at its limit of 0.1/s"
 
@@ -198,24 +201,24 @@ def test_its_shared_bucket_is_at_its_limit_or_no_rate_or_is_no_more(make_world: 
     world = make_world(buckets={"site": Pace(0.1, 1), "none": Pace(0.0)}, projects={"news": {"bucket": "site"}})
     world.push("news", task("a"), task("b"))
     world.fetcher()
-    assert why(world) == 'shares the bucket "site", which is at its limit of 0.1/s; the next task may go in 10 s'
+    assert why(world) == 'shares the bucket "site", which is at its limit of 0.1/s; the next dispatch is in 10 s'
 
     world.set(bucket="none")
     assert why(world) == 'shares the bucket "none", which has a rate of 0'
 
     world.configure(structs.replace(world.config, buckets={"site": Pace(0.1, 1)}))
-    assert why(world) == 'shares the bucket "none", which does not exist (any more)'
+    assert why(world) == 'shares the bucket "none", which is not in the config'
 
 
 def test_no_fetcher_is_connected_or_asks_or_has_room(world: World) -> None:
     world.push("news", task("a"), task("b"))
-    assert why(world) == "has tasks to hand out, but no fetcher is connected"
+    assert why(world) == "has tasks to dispatch, but no fetcher is connected"
 
     world.fetcher(name="other", projects=["shop"])
-    assert why(world) == "has tasks to hand out, but no fetcher asks for them"
+    assert why(world) == "has tasks to dispatch, but no fetcher asks for them"
 
     world.fetcher(capacity=1)
-    assert why(world) == "has tasks to hand out, but all fetchers that ask for them are full (1 of 1 places)"
+    assert why(world) == "has tasks to dispatch, but all fetchers that ask for them are full (1 of 1 places)"
 
 
 def test_it_is_told_that_places_of_its_fetchers_hang_which_one_and_for_how_long(world: World) -> None:
@@ -225,7 +228,7 @@ def test_it_is_told_that_places_of_its_fetchers_hang_which_one_and_for_how_long(
     hung = Hung(places=16, seconds=540.0, project="news", taskid="h", url=url)
     world.fetcher(capacity=16, name="web2").hello(running=range(101, 117), hung=hung)
     world.push("news", task("a"), task("b"))
-    full = "has tasks to hand out, but all fetchers that ask for them are full"
+    full = "has tasks to dispatch, but all fetchers that ask for them are full"
 
     held = "are occupied by handlers whose lease has ended, the longest for 9 min"
     places = f"32 of the 32 places of web1, web2 {held}: {url}"
@@ -239,8 +242,8 @@ def test_a_place_that_hangs_is_told_with_its_task_as_the_daemon_knows_it(world: 
     world.push("news", task("a", timeout=5), task("b"))
     world.advance(25)
 
-    assert why(world).removeprefix("has tasks to hand out, but all fetchers that ask for them are full: ") == (
-        'the only place of web1 is occupied by a handler whose lease has ended, for 20 s: task "a" of project "news"'
+    assert why(world).removeprefix("has tasks to dispatch, but all fetchers that ask for them are full: ") == (
+        'the only place of web1 is held by a handler whose lease is over, for 20 s: task "a" of project "news"'
     )
 
 
@@ -249,8 +252,8 @@ def test_a_place_that_hangs_beside_others_that_do_not_is_told(make_world: MakeWo
     world.fetcher(capacity=9).hello(running=[1])
     world.turn(world.new_tasks("news", *[task(f"t{number}") for number in range(4)]))
 
-    hung = "1 of the 9 places of fetcher is occupied by a handler whose lease has ended, for 0 s"
-    assert why(world) == f"hands tasks out; {hung}"
+    hung = "1 of the 9 places of fetcher is held by a handler whose lease is over, for 0 s"
+    assert why(world) == f"is dispatching tasks; {hung}"
 
 
 def test_a_fetcher_that_has_fallen_silent_asks_for_nothing(world: World) -> None:
@@ -258,7 +261,7 @@ def test_a_fetcher_that_has_fallen_silent_asks_for_nothing(world: World) -> None
     world.push("news", task("a"))
     world.advance(61)
 
-    assert why(world) == "has tasks to hand out, but no fetcher is connected"
+    assert why(world) == "has tasks to dispatch, but no fetcher is connected"
 
 
 def test_tasks_are_handed_out(make_world: MakeWorld) -> None:
@@ -266,7 +269,7 @@ def test_tasks_are_handed_out(make_world: MakeWorld) -> None:
     world.fetcher(capacity=9)
     world.turn(world.new_tasks("news", *[task(f"t{number}") for number in range(4)]))
 
-    assert why(world) == "hands tasks out"
+    assert why(world) == "is dispatching tasks"
 
 
 def test_its_next_tasks_are_read_from_the_store(make_world: MakeWorld) -> None:
@@ -279,7 +282,7 @@ def test_its_next_tasks_are_read_from_the_store(make_world: MakeWorld) -> None:
     hello = Hello(session="fetcher", n=1, capacity=1)
     told = world.turn(hello, Why(session="person", n=world.n(), project=names[-1]))[1]
     assert isinstance(told, WhyReply)
-    assert told.sentence == f'project "{names[-1]}" waits until its next tasks have been read from the store'
+    assert told.sentence == f'project "{names[-1]}" is reading its next tasks from the store'
 
 
 def test_the_first_reason_that_applies_is_told(world: World) -> None:
@@ -313,7 +316,7 @@ def test_each_project_with_tasks_that_stands_still_is_told_with_its_reason(make_
     assert [(each.project, each.cause) for each in found.projects] == [
         ("blog", "rate"), ("news", "fetchers"), ("shop", "stopped"),
     ]  # fmt: skip
-    assert found.projects[1].sentence == 'project "news" has tasks to hand out, but no fetcher asks for them'
+    assert found.projects[1].sentence == 'project "news" has tasks to dispatch, but no fetcher asks for them'
     assert (found.sentence, found.next) == ("3 projects stand still", "")
 
 
@@ -361,7 +364,7 @@ def test_a_task_is_named_with_its_project(world: World) -> None:
 
 
 def test_a_task_is_unknown(world: World) -> None:
-    assert why(world, "a") == 'is unknown in project "news": it was never pushed, or has been cleared'
+    assert why(world, "a") == 'is unknown in project "news": it was never pushed, or was cleared'
 
 
 @pytest.mark.parametrize(
@@ -385,7 +388,7 @@ def test_a_task_was_cancelled_or_has_expired(world: World) -> None:
     world.push("news", task("a", cancel=True, **FORCE))
     world.advance(10)
     assert why(world, "a").startswith("was cancelled 10 s ago; ")
-    assert why(world, "b") == "expired 5 s ago: it will end as cancelled when its turn comes"
+    assert why(world, "b") == "expired 5 s ago: it will be cancelled when its turn comes"
 
     world.fetcher()
     assert why(world, "b").startswith('was cancelled 0 s ago: "expired before it was handed out"; ')
@@ -397,7 +400,7 @@ def test_a_task_is_being_run(world: World) -> None:
     fetcher.hello(name="host:42")
     world.advance(30)
 
-    assert why(world, "a") == "has been processing at host:42 for 30 s; its lease ends in 9 min 30 s"
+    assert why(world, "a") == "has been processing on host:42 for 30 s; its lease ends in 9 min 30 s"
 
 
 def test_a_task_waits_for_its_time(world: World) -> None:
@@ -423,7 +426,7 @@ def test_a_task_waits_to_be_run_again(world: World) -> None:
     fetcher.fail("b")
     world.advance(20)
 
-    assert why(world, "a") == "is due in 23 h 59 min, as it is run again every 1 d"
+    assert why(world, "a") == "is due in 23 h 59 min, as it runs again every 1 d"
     assert why(world, "b") == "is due in 10 s, to be tried again after an error without a reason"
 
 
@@ -432,7 +435,7 @@ def test_a_task_waits_for_its_interval(world: World) -> None:
     fetcher = world.fetcher()
     fetcher.done("a", fetched=Fetched(changed=False))
 
-    assert why(world, "a").endswith(", as it is run again every 7 h 46 min")
+    assert why(world, "a").endswith(", as it runs again every 7 h 46 min")
 
 
 def test_a_task_is_ready_and_what_keeps_its_project_is_told(world: World) -> None:
@@ -440,7 +443,7 @@ def test_a_task_is_ready_and_what_keeps_its_project_is_told(world: World) -> Non
         "news", task("a"), *[task(f"t{number}") for number in range(5)], task("b", expires_at=world.now.wall + 9)
     )
 
-    reason = 'project "news" has tasks to hand out, but no fetcher is connected'
+    reason = 'project "news" has tasks to dispatch, but no fetcher is connected'
     assert why(world, "a") == f"is ready, as are 6 others; {reason}"
     assert why(world, "b") == f"is ready, as are 6 others, and expires in 9 s; {reason}"
 
@@ -448,10 +451,10 @@ def test_a_task_is_ready_and_what_keeps_its_project_is_told(world: World) -> Non
 def test_a_task_that_is_ready_alone_or_with_another_one_is_told_so(world: World) -> None:
     world.push("news", task("a"))
     world.do("stop")
-    assert why(world, "a") == 'is ready; project "news" is stopped; go on with: taskqueue project start news'
+    assert why(world, "a") == 'is ready; project "news" is stopped; start it with: taskqueue project start news'
 
     world.push("news", task("b"))
-    assert why(world, "a").startswith('is ready, as is another one; project "news" is stopped')
+    assert why(world, "a").startswith('is ready, as is 1 other; project "news" is stopped')
 
 
 # ---------------------------------------------------------------------------------------- asking

@@ -41,7 +41,7 @@ def test_a_project_tells_which_slot_may_go_on_first_when_none_may_now(world: Wor
     fetcher.done("a1")
     world.elapsed += 8.8
 
-    assert why(world) == 'has no slot that may go on now; next, "a.org" may go on in 1.2 s'
+    assert why(world) == 'has no slot that may dispatch now; next: "a.org" may dispatch in 1.2 s'
 
 
 def test_a_project_whose_next_slot_waits_for_its_pace_alone_moves_and_one_whose_slots_are_blocked_does_not(
@@ -76,7 +76,7 @@ def test_a_task_waits_for_its_slot_while_others_are_ready(world: World) -> None:
     push(world, "b.org", "b1")
     world.elapsed += 8.8
 
-    assert why(world, "a2") == 'is ready, as are 2 others; its slot "a.org" may go on in 1.2 s; 1 slot ready'
+    assert why(world, "a2") == 'is ready, as are 2 others; its slot "a.org" may dispatch in 1.2 s; 1 slot ready'
 
 
 def test_a_task_tells_how_many_of_its_slot_come_before_it(make_world: MakeWorld) -> None:
@@ -86,8 +86,7 @@ def test_a_task_tells_how_many_of_its_slot_come_before_it(make_world: MakeWorld)
     world.fetcher().done("a1")
 
     assert why(world, "a3") == (
-        'is ready, as is another one; its slot "a.org" may go on in 10 s, with 1 task of it before this one; '
-        "0 slots ready"
+        'is ready, as is 1 other; its slot "a.org" may dispatch in 10 s, with 1 task before this one; 0 slots ready'
     )
 
 
@@ -97,8 +96,8 @@ def test_a_slot_is_full(world: World) -> None:
     world.fetcher()
     world.advance(10)
 
-    assert why(world) == "has 1 slot with tasks, and as many are processing of each as may be at once"
-    assert why(world, "a2") == 'is ready; its slot "a.org" has as many tasks processing as may be at once (1)'
+    assert why(world) == "has only full slots: 1 slot at max_processing"
+    assert why(world, "a2") == 'is ready; its slot "a.org" is full: 1 task processing, its max_processing'
 
 
 def test_a_project_that_hands_out_tells_how_its_slots_stand(make_world: MakeWorld) -> None:
@@ -107,15 +106,15 @@ def test_a_project_that_hands_out_tells_how_its_slots_stand(make_world: MakeWorl
     hosts = ["a.org", "a.org", "b.org", "c.org", "d.org"]
     world.turn(world.new_tasks("news", *[task(f"t{n}", url=f"http://{host}/{n}") for n, host in enumerate(hosts)]))
 
-    assert why(world) == 'hands tasks out; 3 slots ready, 1 waiting, of which "a.org" may go on in 9 s'
+    assert why(world) == 'is dispatching tasks; 3 slots ready, 1 waiting (next: "a.org" may dispatch in 9 s)'
 
 
 def test_slots_that_may_go_on_wait_for_a_fetcher_like_other_tasks(world: World) -> None:
     push(world, "a.org", "a1", "a2")
     world.advance(60)
 
-    assert why(world) == "has tasks to hand out, but no fetcher is connected"
-    assert why(world, "a1").endswith('project "news" has tasks to hand out, but no fetcher is connected')
+    assert why(world) == "has tasks to dispatch, but no fetcher is connected"
+    assert why(world, "a1").endswith('project "news" has tasks to dispatch, but no fetcher is connected')
 
 
 def test_tasks_that_are_still_to_be_moved_say_so(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +126,7 @@ def test_tasks_that_are_still_to_be_moved_say_so(make_world: MakeWorld, monkeypa
 
     [told] = world.turn(Why(session="person", n=world.n(), project="news", taskid="a3"))
     assert isinstance(told, WhyReply)
-    assert told.sentence == 'task "a3" is ready, as are 2 others; it is still to be moved to its slot'
+    assert told.sentence == 'task "a3" is ready, as are 2 others; it is still being moved to its slot'
 
 
 def test_what_keeps_the_whole_project_is_told_before_its_slots(world: World) -> None:

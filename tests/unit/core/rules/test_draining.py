@@ -296,7 +296,7 @@ def test_why_says_that_all_who_could_take_a_task_are_draining(world: World) -> N
     push(world, "a")
 
     assert why(world).endswith(
-        "has tasks to hand out, but all fetchers that ask for them are draining: w1; go on with: "
+        "has tasks to dispatch, but all fetchers that ask for them are draining: w1; resume with: "
         "taskqueue fetcher resume w1"
     )
 
@@ -308,7 +308,7 @@ def test_why_says_that_some_are_full_and_others_draining(world: World) -> None:
     drain(world)
     push(world, "a")
 
-    assert why(world).endswith("all fetchers that ask for them are full (1 of 1 places), and 1 drain")
+    assert why(world).endswith("all fetchers that ask for them are full (1 of 1 places), 1 draining")
 
 
 # ---------------------------------------------------------------------------------------- its limits

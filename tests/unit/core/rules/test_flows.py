@@ -217,8 +217,8 @@ def test_a_stage_is_begun_anew_with_the_first_task_and_goes_on_where_it_was(worl
     assert stage(world, task("a")) == 1
     assert stage(world, waiting("b", "a"), first=1) == 2
 
-    assert "2 tasks are staged" in refused(world, stage_of(world, task("c"), first=1))
-    assert "2 tasks are staged" in refused(world, stage_of(world, task("c"), first=3))
+    assert "expected 2, the number of staged tasks" in refused(world, stage_of(world, task("c"), first=1))
+    assert "expected 2, the number of staged tasks" in refused(world, stage_of(world, task("c"), first=3))
     submit(world, 2)
     assert list(states(world)) == ["a", "b"]
 
@@ -231,11 +231,11 @@ def test_what_is_wrong_with_a_staged_task_is_said_and_none_of_its_message_is_kep
 
     assert "1: taskid: a is in the flow already" in why(task("b"), task("a"))
     assert "0: taskid: b is in the flow already" in why(task("b"), task("b"))
-    assert "of its project" in why(task("b", project="shop"))
+    assert "belong to news" in why(task("b", project="shop"))
     assert 'there is no project "none"' in why(waiting("b", TaskOf("none", "a")))
     assert "parents come first" in why(waiting("b", "c"), task("c"))
     assert "parents come first" in why(waiting("b", "b"))
-    assert "only tasks to run" in why(task("b", cancel=True, force_update=True))
+    assert "not allowed in a flow" in why(task("b", cancel=True, force_update=True))
     assert show(world).tasks == 1
 
 
@@ -245,7 +245,7 @@ def test_a_flow_in_which_a_task_waits_for_a_later_one_is_refused(world: World) -
 
     reply = submitted(world, 2)
     assert isinstance(reply, ErrorReply)
-    assert "waits for b, which is task 1: parents come first" in reply.reason
+    assert "waits for b, which is task 1, but parents come first" in reply.reason
     assert show(world).state == "staged"
 
 
@@ -734,14 +734,14 @@ def test_stages_flows_and_their_tasks_are_bounded(world: World, monkeypatch: Any
     monkeypatch.setattr("taskqueue.core.requests.flows.BYTES_MOST", 500)
     stage(world, task("a"))
 
-    assert "full: there are 1 flows staged" in refused(world, stage_of(world, task("b"), name="g"))
-    assert "has 2 of them at most" in refused(world, stage_of(world, task("b"), task("c"), first=1))
-    assert "take 500 bytes at most" in refused(world, stage_of(world, task("b", body="x" * 500), first=1))
+    assert "full: flow: 1 flows are staged already" in refused(world, stage_of(world, task("b"), name="g"))
+    assert "a flow has at most 2 tasks" in refused(world, stage_of(world, task("b"), task("c"), first=1))
+    assert "take at most 500 bytes" in refused(world, stage_of(world, task("b", body="x" * 500), first=1))
     submit(world, 1)
     stage(world, task("b"), name="g")
     reply = submitted(world, 1, name="g")
     assert isinstance(reply, ErrorReply)
-    assert "1 flows under way" in reply.reason
+    assert "1 flows are running already" in reply.reason
 
 
 def test_tasks_of_a_project_that_has_been_deleted_since_have_failed(make_world: MakeWorld) -> None:

@@ -447,7 +447,7 @@ def test_a_dry_run_counts_and_changes_nothing(world: World) -> None:
 def test_an_action_that_makes_no_sense_in_a_state_is_refused(world: World) -> None:
     reply = world.ask(ErrorReply, request(world, "cancel", filter=TaskFilter(states=["ready", "success"])))
 
-    assert reply.reason == "filter.states: there is nothing to cancel in tasks that are success"
+    assert reply.reason == "filter.states: cancel does not apply to success tasks"
 
 
 def test_a_bulk_request_names_a_project_or_a_group(world: World) -> None:

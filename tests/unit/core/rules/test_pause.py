@@ -732,7 +732,7 @@ def test_the_end_of_a_pause_for_a_time_is_no_event(world: World) -> None:
 def test_only_a_pause_takes_a_time(world: World, action: Action) -> None:
     request = ProjectDo(session="person", n=world.n(), project="news", action=action, seconds=1.0)
     refused = world.ask(ErrorReply, request)
-    assert (refused.code, refused.reason) == ("malformed", f"seconds: only a pause is for a time, not {action}")
+    assert (refused.code, refused.reason) == ("malformed", f"seconds: only a pause can have a duration, not {action}")
     assert world.project().state == "running"
 
 
@@ -785,7 +785,7 @@ def test_all_projects_are_paused_and_resumed_together_whatever_their_groups(worl
         ("pause", {}, "group: give either a group or all"),
         ("pause", {"group": "papers", "all": True}, "group: give either a group or all"),
         ("delete", {"all": True}, "all: delete drops tasks; name a group"),
-        ("resume", {"group": "papers", "seconds": 1.0}, "seconds: only a pause is for a time, not resume"),
+        ("resume", {"group": "papers", "seconds": 1.0}, "seconds: only a pause can have a duration, not resume"),
     ],
 )
 def test_nobody_drops_all_tasks_of_all_projects_by_a_slip(

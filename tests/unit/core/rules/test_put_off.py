@@ -65,7 +65,7 @@ def test_it_is_told_how_often_in_a_row_a_task_was_put_off(world: World) -> None:
     assert world.show("a").put_off == 506
     assert [row.put_off for row in world.ask(TaskListReply, asked).tasks] == [506]
     assert why(world) == 'task "a" is due in 1 s, as its fetcher asked, after "busy"; put off 506 times in a row'
-    assert why(world, None).endswith("has no task that is due; the next one is due in 1 s; put off 506 times in a row")
+    assert why(world, None).endswith("has no due task; the next one is due in 1 s; put off 506 times in a row")
 
 
 def test_it_is_told_of_a_task_that_is_ready_or_runs_too(world: World) -> None:

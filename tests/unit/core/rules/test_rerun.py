@@ -325,7 +325,7 @@ def test_no_task_runs_before_all_are_reset(make_world: MakeWorld) -> None:
     world.turn()
     (reply,) = world.turn(Why(**WHO, n=world.n(), project="news", taskid="A"))
     assert isinstance(reply, WhyReply)
-    assert "is held until a rerun has reset all of its tasks" in reply.sentence
+    assert "is kept by a rerun, and runs again once the rerun has reset all of its tasks" in reply.sentence
     until(world, "release")
 
     assert not fetcher.taken

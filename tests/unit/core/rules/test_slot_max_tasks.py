@@ -216,7 +216,7 @@ def test_slots_and_why_say_how_many_there_have_been(make_world: MakeWorld) -> No
     listed = world.ask(SlotListReply, SlotList(session="person", n=world.n(), project="news", by="name")).slots
     assert [(slot.name, slot.taken, slot.max_tasks) for slot in listed] == [("a.org", 2, 2.0), ("b.org", 1, 2.0)]
     assert show(world).sources["max_tasks"] == "project"
-    assert "or was rejected because its slot had had its slot.max_tasks" in why(world, "a3")
+    assert "or was rejected because its slot had reached slot.max_tasks" in why(world, "a3")
 
 
 def test_why_of_a_project_tells_that_slots_are_full(make_world: MakeWorld) -> None:
@@ -225,7 +225,9 @@ def test_why_of_a_project_tells_that_slots_are_full(make_world: MakeWorld) -> No
 
     world.turn(world.new_tasks("news", *pages("a1", "a2", "a3", "b1", "c1")))
 
-    assert why(world).endswith("hands tasks out; 3 slots ready, 1 slot without room for new tasks (slot.max_tasks)")
+    assert why(world).endswith(
+        "is dispatching tasks; 3 slots ready, 1 slot without room for new tasks (slot.max_tasks)"
+    )
 
 
 def test_tasks_of_the_project_itself_are_neither_rejected_nor_counted(make_world: MakeWorld) -> None:

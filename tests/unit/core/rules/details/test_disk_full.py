@@ -64,7 +64,7 @@ def test_a_part_is_refused_with_a_reason_because_it_ends_nothing(world: World, f
 
 def test_why_says_so(world: World, fetcher: Fetcher) -> None:
     reason = world.ask(WhyReply, Why(session="person", n=world.n(), project="news")).sentence
-    assert "room on the disk" in reason
+    assert "waits for disk space" in reason
 
 
 def test_when_there_is_room_again_everything_goes_on(world: World, fetcher: Fetcher) -> None:
