@@ -1,7 +1,7 @@
-"""Plant bugs and see that the tests that are named for them fail, and that they pass without.
+"""Plant bugs, and check that the tests named for them fail, and pass without them.
 
-.venv/bin/python -m tests.mutants            all of them; 1 if one is not noticed
-.venv/bin/python -m tests.mutants sync       those with that word in their name
+.venv/bin/python -m tests.mutants            all bugs; exit status 1 if one is not noticed
+.venv/bin/python -m tests.mutants sync       bugs with that word in their name
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.mutants.mutant import run, unnoticed
 
 
 def main() -> int:
-    """Print the table; 1 if a mutant is not noticed."""
+    """Print the table; return 1 if a mutant is not noticed."""
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     chosen = [mutant for mutant in MUTANTS if word in mutant.name]
     if not chosen:

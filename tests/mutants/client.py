@@ -1,4 +1,4 @@
-"""Bugs in the client, which the simulation does not know."""
+"""Bugs in the client, which the simulation does not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs in what the simulation does not come near: bounds that it does not reach, and what it can't see from outside."""
+"""Bugs in the core that the simulation misses: bounds that it does not reach, and effects that it can't see."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _deferred_body_not_copied(replace: Replace) -> None:
 def _ended_lease_sent_again(replace: Replace) -> None:
     def send(turn: TurnState, session: Session, seen: int) -> None:
         now = turn.now
-        # Of what has run out it is enough that it is not left out: what is left of its time comes to less than 0.
+        # An expired lease only has to be sent: its remaining time is less than 0 when it is computed.
         for task in session.leases.values():
             if task.lease is not None and task.lease.deadline <= now.boot:
                 task.lease.deadline = now.boot + 1e-9

@@ -1,4 +1,4 @@
-"""Bugs in what is counted for Prometheus."""
+"""Bugs in the counters for Prometheus."""
 
 from __future__ import annotations
 

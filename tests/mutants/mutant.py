@@ -1,11 +1,11 @@
-"""What a planted bug is, and how it is noticed: by named tests, run in a process of their own.
+"""Planted bugs, and the named tests that must notice them, run in a process of their own.
 
-The simulation notices what breaks a law (``tests/simulation/mutants.py``). What lies outside of it, such as threads,
-sockets, files and clients, or is a bound that it does not come near, is noticed by tests: each mutant here names them.
+The simulation notices bugs that break a law (``tests/simulation/mutants.py``). Bugs outside of it, such as in threads,
+sockets, files, clients or bounds that it does not reach, are noticed by tests: each mutant here names them.
 
 A bug is planted in every Python process that the tests start, daemons included: the folder ``startup`` is on their
-path, so that its ``sitecustomize`` runs before anything else; it plants what the environment names. Nothing in the
-package knows of it.
+path, so that its ``sitecustomize`` runs before anything else; it plants the mutant that the environment names. The
+package has no code for this.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ ROOT: Final = Path(__file__).parents[2]
 STARTUP: Final = Path(__file__).parent / "startup"
 
 VARIABLE: Final = "TASKQUEUE_TEST_MUTANT"
-"""Names the mutant that a process is to plant as it starts."""
+"""Environment variable with the mutant that a process plants as it starts."""
 
 NOT_PLANTED: Final = 97
-"""Exit code of a process that could not plant it."""
+"""Exit status of a process that could not plant its mutant."""
 
 STUMBLES: Final = ("ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "TypeError", "SyntaxError")
-"""Failures that show a badly planted bug, and no test that has noticed one."""
+"""Failures that show a badly planted bug rather than a test that notices one."""
 
 EARLY: Final = "ignore:Module already imported so cannot be rewritten"
-"""A bug is planted before pytest begins, so that what it imports is there before pytest wants to rewrite it."""
+"""Warning to ignore: a bug is planted before pytest begins, and imports modules before pytest can rewrite them."""
 
 AT_ONCE: Final = ("--exitfirst", "--timeout=120")
-"""A bug that makes a test hang is noticed by its first case; one test of twelve took an hour to fail all."""
+"""Options that end a hanging test at its first case; one with twelve cases took an hour to fail all."""
 
 Replace = Callable[[Any, str, Any], Any]
-"""Replaces an attribute of an object for good; returns the original."""
+"""Function that replaces an attribute of an object for good, and returns the original."""
 
 
 class Mutant(NamedTuple):
-    """A planted bug and the tests that must notice it, as pytest names them, from the folder ``tests`` on.
+    """Planted bug and the tests that must notice it, by pytest's names below the folder ``tests``.
 
     Attributes:
-        plant: replaces functions of the program, in the process that calls it.
-        tests: each of them must fail.
+        plant: replaces functions of the program in the calling process.
+        tests: tests that must all fail.
     """
 
     name: str
@@ -55,21 +55,21 @@ class Mutant(NamedTuple):
 
 
 class Case(NamedTuple):
-    """One test as it was run; ``failure``: the first line of why it failed, empty if it did not."""
+    """Test that was run; ``failure``: first line of its failure, empty if it passed."""
 
     test: str
     failure: str
 
 
 def replace(owner: Any, name: str, value: Any) -> Any:
-    """See Replace."""
+    """Replace an attribute of an object for good; return the original."""
     original = getattr(owner, name)
     setattr(owner, name, value)
     return original
 
 
 def unnoticed(mutant: Mutant) -> list[str]:
-    """What is wrong with how the mutant is noticed, in lines; none: each of its tests fails, as it must."""
+    """List problems with a mutant, a line each; empty if each of its tests fails, as it must."""
     cases = [case for test in mutant.tests for case in run([test], mutant.name, *AT_ONCE)]
     problems = [f"{test} stumbles: {failure}" for test, failure in cases if failure.startswith(STUMBLES)]
     failed = {case.test for case in cases if case.failure}

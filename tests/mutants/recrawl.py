@@ -1,4 +1,4 @@
-"""Bugs in how a page is crawled again, which the simulation's fetchers say nothing of."""
+"""Bugs in recrawls, which the simulation's fetchers don't report on."""
 
 from __future__ import annotations
 

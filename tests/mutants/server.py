@@ -1,4 +1,4 @@
-"""Bugs in the shell: threads, waiting, what leaves when, clocks, the socket."""
+"""Bugs in the shell: threads, waits, the order of sends, clocks, the socket."""
 
 from __future__ import annotations
 
@@ -613,7 +613,7 @@ MUTANTS: Final = (
         ("integration/test_daemon.py::test_an_absurdly_long_message_costs_its_sender_the_connection_and_nobody_else",),
     ),
     Mutant(
-        "nobody notices that a peer has gone",
+        "a peer that has gone is not noticed",
         _gone_peers_not_noticed,
         ("integration/test_daemon.py::test_what_is_meant_for_a_peer_that_has_gone_is_counted_and_offered_again",),
     ),
@@ -628,7 +628,7 @@ MUTANTS: Final = (
         ("unit/server/network/test_router.py::test_one_message_may_always_wait_however_long",),
     ),
     Mutant(
-        "nobody is cut for what is unread altogether",
+        "no peer is cut for the sum of what is unread",
         _nobody_cut_for_what_is_unread,
         (
             "unit/server/network/test_router.py::test_when_too_much_is_unread_altogether_those_with_most_are_cut_and_who_has_read_is_not",
@@ -647,7 +647,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "whoever has the descriptor now is cut",
+        "the new owner of the descriptor is cut",
         _another_connection_cut,
         (
             "unit/server/network/test_tcp.py::test_a_connection_that_has_ended_is_not_cut_by_the_descriptor_that_another_one_has_now",

@@ -1,4 +1,4 @@
-"""Bugs in how slots are paced, kept and found again, which random traffic beside a model notices."""
+"""Bugs in pace, storage and lookup of slots, which random traffic beside a model notices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs in how the store is kept, copied and put back."""
+"""Bugs in writing, copying and restoring the store."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _emptied_folder_made_anew(replace: Replace) -> None:
 
 
 class _Without:
-    """A module with one function that does nothing."""
+    """Module with one function that does nothing."""
 
     def __init__(self, module: Any, name: str) -> None:
         self._module = module

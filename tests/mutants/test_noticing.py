@@ -1,4 +1,4 @@
-"""Bugs planted on purpose are noticed by the tests that are named for them; ``make mutants`` tries all of them."""
+"""Planted bugs are noticed by the tests that they name; ``make mutants`` tries all bugs."""
 
 from __future__ import annotations
 

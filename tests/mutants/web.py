@@ -1,6 +1,6 @@
-"""Bugs in the door of the page: who gives way, who still may, what is one request.
+"""Bugs in the dashboard's HTTP server: order of connections, rights, and the bounds of requests.
 
-What serves HTTP is imported only where it is changed: daemons, in which bugs are planted too, need none of it.
+HTTP modules are imported only where they are changed: daemons, in which bugs are planted too, don't need them.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "rights are looked at while nobody reads a stream",
+        "rights are checked while no client reads a stream",
         _looked_at_by_nobody_and_for_ever,
         (f"{ADMITTED}::test_nothing_is_looked_at_while_nobody_watches",),
     ),

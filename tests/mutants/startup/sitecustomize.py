@@ -13,7 +13,7 @@ def _plant(name: str) -> None:
         (mutant,) = [mutant for mutant in MUTANTS if mutant.name == name]
         mutant.plant(replace)
     except BaseException:
-        # A process that went on would have no bug, and nobody would notice.
+        # A process that continued would have no bug, and its tests would pass unnoticed.
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(NOT_PLANTED)
