@@ -1,12 +1,12 @@
-"""Play seeds of the simulation by hand.
+"""Play seeds of the simulation from the command line.
 
-.venv/bin/python -m tests.simulation --seed 17               one seed; says what happened, or which law broke
-.venv/bin/python -m tests.simulation --seed 17 --trace       with everything that happened
+.venv/bin/python -m tests.simulation --seed 17               one seed; prints a summary, or the broken law
+.venv/bin/python -m tests.simulation --seed 17 --trace       with the whole trace
 .venv/bin/python -m tests.simulation --seed 17 --store rocks
-.venv/bin/python -m tests.simulation --seed 17 --crewed      with fetchers of names and priorities
-.venv/bin/python -m tests.simulation --seed 17 --graphs      with tasks that wait for others, flows and reruns
-.venv/bin/python -m tests.simulation --seed 17 --slotted      with projects that are divided into slots
-.venv/bin/python -m tests.simulation --seed 0 --count 1000   many seeds, and which of them fail
+.venv/bin/python -m tests.simulation --seed 17 --crewed      with fetchers that have names and priorities
+.venv/bin/python -m tests.simulation --seed 17 --graphs      with dependent tasks, flows and reruns
+.venv/bin/python -m tests.simulation --seed 17 --slotted      with projects divided into slots
+.venv/bin/python -m tests.simulation --seed 0 --count 1000   many seeds; prints those that fail
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.simulation.world import Violation
 
 
 def main() -> int:
-    """Exit with 1 if a law is broken."""
+    """Play the seeds; return 1 if a law is broken."""
     options = _options()
     seeds = range(options.seed, options.seed + options.count)
     failed = [seed for seed in seeds if not _play(seed, options)]
@@ -37,9 +37,9 @@ def _options() -> Namespace:
     parser.add_argument("--count", type=int, default=1, help="how many seeds to play")
     parser.add_argument("--store", choices=get_args(StoreName), default="memory")
     parser.add_argument("--lossless", action="store_true", help="power cuts lose nothing, as with other stores")
-    parser.add_argument("--crewed", action="store_true", help="with fetchers of names and priorities")
+    parser.add_argument("--crewed", action="store_true", help="with fetchers that have names and priorities")
     parser.add_argument("--graphs", action="store_true", help="with tasks that wait for others")
-    parser.add_argument("--slotted", action="store_true", help="with projects that are divided into slots")
+    parser.add_argument("--slotted", action="store_true", help="with projects divided into slots")
     parser.add_argument("--trace", action="store_true", help="print everything that happens")
     parser.add_argument("--digest", action="store_true", help="print the digest of the trace and nothing else")
     return parser.parse_args()

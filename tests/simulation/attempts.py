@@ -1,12 +1,12 @@
-"""Laws of what one attempt at a task leaves to the next, and of what it brings.
+"""Laws of the body and settings that one attempt at a task leaves to the next, and of its new tasks.
 
-B1   each attempt has the body that was said last, by a push that counted or by the retry before it; a retry keeps the
-     task's seq, gives it the priority that it says, and uses up a retry if and only if it says so, or nothing, and no
+B1   each attempt has the latest body, of a push that counted or of the retry before it; a retry keeps the task's seq,
+     applies its own priority, and uses up a retry if and only if it says so, or says nothing and has no
      ``retry_after``
-B2   the new tasks of a report come with its end, or as its part, or not at all
+B2   the new tasks of a report come with its end, or with its part, or not at all
 
-A body is told by those who run the task; the rest is seen in what is written. What nobody can tell from outside, such
-as which of two events of one turn came first, is not judged.
+Fetchers show the bodies; the rest is seen in the writes. Facts that can't be seen from outside, such as the order of
+two events in one turn, are not judged.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 Message = dict[str, Any]
 
 DESCRIBES: Final = ("new", "replaced", "restarted")
-"""Outcomes of a push whose body the task has from then on."""
+"""Outcomes of a push after which the task has its body."""
 
 UNKNOWN: Final = object()
 
 
 class Failure(NamedTuple):
-    """A failure that counted, as its report says; what the task was before, and what it may be since."""
+    """Failure that counted, by its report; the task before it, and the states that it may have since."""
 
     item: Message
     was: Held
@@ -38,7 +38,7 @@ class Failure(NamedTuple):
 
 
 class Attempts:
-    """Watches what is left to next attempts."""
+    """Judge of what attempts leave to the next ones."""
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
@@ -47,14 +47,14 @@ class Attempts:
         self._described: set[Name] = set()
 
     def begin(self) -> None:
-        """A turn begins."""
+        """Begin a turn."""
         self._failed.clear()
         self._described.clear()
 
     # ------------------------------------------------------------------------------------ what is heard
 
     def pushed(self, name: Name, outcome: str, item: Message) -> None:
-        """A task was pushed, and that became of it."""
+        """Record a push and its outcome."""
         if outcome == "deferred":
             self._journal.put(self._truth.later_bodies, name, item.get("body"))
         elif outcome in DESCRIBES:
@@ -63,13 +63,13 @@ class Attempts:
             self._described.add(name)
 
     def made(self, name: Name) -> None:
-        """The scheduler has made or pushed the task by itself."""
+        """Record that the scheduler has made or pushed the task by itself."""
         self._know(name, UNKNOWN)
         self._journal.drop(self._truth.later_bodies, name)
         self._described.add(name)
 
     def failed(self, name: Name, item: Message, may_be: frozenset[str], *, first: bool) -> None:
-        """A failure has counted; ``first``: nothing else has happened to the task in this turn."""
+        """Record a failure that counted; ``first``: it is the task's first event in this turn."""
         was = self._truth.tasks.get(name)
         if was is not None and first and was.state == PROCESSING and was.token == item["token"]:
             self._failed[name] = Failure(item, was, may_be)
@@ -77,7 +77,7 @@ class Attempts:
             self._know(name, UNKNOWN)
 
     def reported(self, name: Name, item: Message, outcome: str, became: int) -> None:
-        """Of a report so many new tasks were decided."""
+        """Record that ``became`` new tasks of a report were decided."""
         wanted = len(item.get("new", ())) if outcome in ("done", "kept") else 0
         if became != wanted:
             raise Violation("B2", name.taskid, f"its report was {outcome}, and {became} of its new tasks were decided")
@@ -85,7 +85,7 @@ class Attempts:
     # ------------------------------------------------------------------------------------ what is written
 
     def written(self, name: Name, task: Task, may_be: frozenset[str] | None, turn: Round) -> None:
-        """A task was written; ``may_be``: what it may be by all that was heard in this turn."""
+        """Judge the write of a task; ``may_be``: states that the events of this turn allow."""
         failure = self._failed.get(name)
         if failure is not None and failure.may_be is may_be and name not in self._truth.deferred:
             self._check_failure(name, task, failure, turn)
@@ -93,7 +93,7 @@ class Attempts:
             self._know(name, UNKNOWN)
 
     def updated(self, name: Name, task: Task) -> None:
-        """The lease that an update waited for has ended, and the update took effect unless the task was cancelled."""
+        """Record that a deferred update took effect at the end of a lease, unless the task was cancelled."""
         if name in self._truth.later_bodies:
             body = self._truth.later_bodies[name] if task.state in LIVE else UNKNOWN
             self._journal.drop(self._truth.later_bodies, name)
@@ -101,7 +101,7 @@ class Attempts:
                 self._know(name, body)
 
     def handed(self, turn: Round) -> None:
-        """Everything was written; what was handed out is as it was said."""
+        """Judge, after the writes of a turn, the bodies of dispatched tasks."""
         tasks = [task for _, said in turn.said if said["type"] == "select" for task in said["tasks"]]
         for task in tasks:
             name = Name(task["project"], task["taskid"])

@@ -1,7 +1,7 @@
-"""Law O1: a bulk operation changes each old task that it is about exactly once, and nothing that arrived later.
+"""Law O1: a bulk operation changes each old task that it selects exactly once, and none that arrived later.
 
-How far it has come is written with each step, so a step says of which tasks it has decided: those between two taskids.
-What they were before the turn is known; where the turn did something else with one, either may be.
+Each step writes its progress, which says which tasks it has decided: those between two taskids. Their states before the
+turn are known; if the turn also did something else with a task, both results are allowed.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _SEQ: Final = (1 << SEQ_BITS) - 1
 
 
 class Bulks:
-    """Watches operations."""
+    """Judge of operations."""
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
 
     def step(self, turn: Round, touched: set[Name]) -> list[tuple[Name, OperationRecord, bool]]:
-        """Rows of (task, operation, surely): what the steps of this turn have to change, or (not surely) may."""
+        """List (task, operation, surely): changes that the steps of this turn must make, or (not surely) may."""
         changed = []
         records = {record.progress.id: record for record in turn.kept.operations}
         for record in records.values():
@@ -79,7 +79,7 @@ class Bulks:
         return rows
 
     def _is_settled(self, held: Held, wanted: Sequence[str]) -> bool:
-        """By itself the turn could not have made anything else of it before the step."""
+        """Whether the turn can't have changed the task by itself before the step."""
         return held.state == READY or held.state > 3 or (held.state == DELAYED and "ready" in wanted)
 
     def _check_count(

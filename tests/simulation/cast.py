@@ -1,7 +1,7 @@
-"""Who lives in the world: producers, fetchers, an operator, and the bad luck that befalls them.
+"""Cast of the world: producers, fetchers, an operator, and their bad luck.
 
-Each behaves as docs/reference/protocol.md asks, and, in bad weather, as processes do: it stalls, dies, comes back as
-another session, answers late, twice or never. When the world is calm they behave well, so that all can come to its end.
+Each behaves as docs/reference/protocol.md asks, and, in bad weather, as processes do: it stalls, dies, comes back in
+another session, answers late, twice or never. In calm all behave well, so that every task can end.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tests.simulation.world import World
 
 DOWN_SECONDS: Final = 150.0
 MOST_PENDING: Final = 6
-"""Requests that a producer has unanswered at once."""
+"""Unanswered requests of a producer, at most."""
 
 
 class Producer:
-    """Pushes batches of tasks, often the same ones again; now and then an item that can't be decoded."""
+    """Producer of batches of tasks, often the same ones again, and now and then an item that can't be decoded."""
 
     def __init__(self, world: World, name: str, told: Told, pool: int, mean_seconds: float) -> None:
         self._world = world
@@ -48,11 +48,11 @@ class Producer:
 
 
 class Fetcher:
-    """Holds up to its capacity of tasks and does them; see ``_plan`` for how it may fail to.
+    """Fetcher that runs tasks up to its capacity; ``_plan`` lists its faults.
 
     Attributes:
-        holds: what it has and has had no answer for, by token.
-        running: tokens of what it works on, whatever has become of the leases.
+        holds: by token, tasks that it has, and reports without a reply.
+        running: tokens of tasks that it runs, even after the end of their leases.
     """
 
     def __init__(self, world: World, name: str, told: Told, pool: int) -> None:
@@ -113,7 +113,7 @@ class Fetcher:
     # ------------------------------------------------------------------------------------ facts
 
     def _beat(self, client: Client) -> None:
-        """Say hello every now and then, for as long as this life lasts."""
+        """Say hello every now and then, until this life ends."""
         if not client.alive:
             return
         if not self._world.is_calm and self._rng.random() < 0.05:
@@ -129,7 +129,7 @@ class Fetcher:
         self._client.state(capacity=self._capacity, projects=wants, **facts, **self._facts())
 
     def _facts(self) -> Message:
-        """What else it says of itself."""
+        """Further fields of its hello."""
         return {}
 
     def _welcome(self, message: Message) -> None:
@@ -149,23 +149,23 @@ class Fetcher:
             self._plan(task)
 
     def _plan(self, task: Message) -> None:
-        """What will become of a task that has just arrived."""
+        """Plan the fate of a task that has just arrived."""
         rng, token, client = self._rng, task["token"], self._client
         luck = 0.0 if self._world.is_calm else rng.random()
         seconds = rng.expovariate(1 / self._work_seconds)
-        if luck > 0.97:  # it is given back, not started
+        if luck > 0.97:  # released, not started
             self._later(client, seconds, lambda: self._release(token))
-        elif luck > 0.94:  # it never ends
+        elif luck > 0.94:  # never ends
             self._later(client, task["timeout"] + 30, lambda: self._abandon(token))
-        elif luck > 0.90:  # its answer comes too late
+        elif luck > 0.90:  # reported too late
             self._later(client, task["timeout"] + rng.uniform(-2, 60), lambda: self._finish(task))
         else:
             self._later(client, min(seconds, task["timeout"]), lambda: self._finish(task))
         if luck > 0.80:
             self._later(client, 0.5 * task["timeout"], lambda: self._extend(token))
-        if luck > 0.98 or 0.5 < luck < 0.52:  # it is answered once more
+        if luck > 0.98 or 0.5 < luck < 0.52:  # reported twice
             self._later(client, rng.uniform(1, 200), lambda: self._answer([self._result(task)]))
-        if luck and self._parts_rng.random() < 0.1:  # new tasks go ahead, some of them too late
+        if luck and self._parts_rng.random() < 0.1:  # new tasks are sent ahead, some too late
             for _ in range(self._parts_rng.randrange(1, 4)):
                 self._later(client, self._parts_rng.uniform(0, 1.5 * seconds), lambda: self._send_part(task))
 
@@ -214,7 +214,7 @@ class Fetcher:
         return result
 
     def _differ(self, result: Message, task: Message) -> None:
-        """Let a failure bring new tasks now and then, and say how the next attempt differs."""
+        """Let a failure bring new tasks now and then, and change the next attempt."""
         rng = self._again_rng
         if rng.random() < 0.2:
             result["new"] = self._follow_ups(task)
@@ -227,7 +227,7 @@ class Fetcher:
             result["again"] = again
 
     def _is_down(self, project: str) -> bool:
-        """Now and then everything of a site fails for some minutes."""
+        """Whether the site fails now, as it does for some minutes now and then."""
         span = int(self._world.clock.now // DOWN_SECONDS)
         return self._world.rng(f"{project} down {span}").random() < 0.25
 
@@ -263,7 +263,7 @@ class Fetcher:
 
 
 class Operator:
-    """Changes rates, pauses, stops and deletes projects, cancels and retries tasks; tidies up when all is calm."""
+    """Operator who changes rates, pauses, stops and deletes projects, cancels and retries tasks; in calm, tidies up."""
 
     def __init__(self, world: World, told: Told, pool: int, mean_seconds: float) -> None:
         self._world = world
@@ -376,12 +376,12 @@ class Operator:
     # ------------------------------------------------------------------------------------ when all is calm
 
     def open_everything(self) -> None:
-        """Let every project hand out as fast as it may."""
+        """Let every project dispatch at its full pace."""
         for project in PROJECTS:
             self._open(project)
 
     def _open(self, project: str) -> None:
-        """Start it, take back what was said of it, let it run; in this order, whatever the network does."""
+        """Start the project, unset its overrides, and let it run, in this order on any network."""
         settings = {"rate": 100.0, "burst": 100.0, "max_processing": 1e9}
 
         def unset(reply: Message) -> None:
@@ -393,7 +393,7 @@ class Operator:
         self._client.ask("project-do", unset, project=project, action="start")
 
     def end_for_good(self, project: str, taskids: list[str]) -> None:
-        """Cancel what would recur for ever."""
+        """Cancel tasks that would recur for ever."""
         self._client.ask("task-cancel", project=project, taskids=taskids)
 
 

@@ -1,8 +1,8 @@
-"""One session of a client process, written anew for the simulation: plain maps through the plain ``msgpack`` package.
+"""Session of a client process, written again for the simulation: plain maps through the ``msgpack`` package.
 
-That it shares no code with ``taskqueue.client`` or ``taskqueue.wire`` is a virtue: what it takes for granted is what
-docs/reference/protocol.md says. Requests are numbered and repeated until they are answered, and at once when the daemon
-has read its store anew; a ``hello`` is not, because the next one says more.
+It shares no code with ``taskqueue.client`` on purpose: it relies only on docs/reference/protocol.md. Requests are
+numbered and repeated until they are answered, and at once when the daemon has loaded its store again; a ``hello`` is
+not repeated, because the next one says more.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import msgpack
 from tests.simulation.world import World
 
 Message = dict[str, Any]
-"""A message as a plain map."""
+"""Message as a plain map."""
 
 Told = Callable[[str, Message, Message], None]
-"""Is shown (session, request, reply) when a client hears the first answer to a request."""
+"""Function that gets (session, request, reply) when a client hears the first reply to a request."""
 
 FIRST_REPEAT_SECONDS: Final = 3.0
 LONGEST_REPEAT_SECONDS: Final = 20.0
 
 
 class Client:
-    """A session at an address of its own.
+    """Session at an address of its own.
 
     Attributes:
-        pending: requests without an answer yet, by number.
-        silent: it neither sends nor receives, as if its process were suspended.
+        pending: requests without a reply, by number.
+        silent: whether it neither sends nor receives, as if its process were suspended.
     """
 
     def __init__(self, world: World, session: str, told: Told) -> None:
@@ -49,7 +49,7 @@ class Client:
         world.network.join(self.peer, self._hear)
 
     def ask(self, type_: str, then: Callable[[Message], None] = lambda reply: None, **fields: Any) -> None:
-        """Send a request until it is answered."""
+        """Send a request, again and again until it is answered."""
         n = self._number()
         message = {"type": type_, "v": 1, "session": self.session, "n": n, **fields}
         self.pending[n] = message, then
@@ -63,7 +63,7 @@ class Client:
         self._send(message)
 
     def die(self) -> None:
-        """Forget everything, without a word."""
+        """Forget everything, without a message."""
         self.alive = False
         self.pending.clear()
         self.world.network.leave(self.peer)
@@ -80,7 +80,7 @@ class Client:
         self.world.clock.after(seconds, lambda: self._repeat(n, longer))
 
     def _repeat_dropped(self, epoch: int) -> None:
-        """Send all that is unanswered once more if the daemon has begun another epoch, or if none is known yet."""
+        """Repeat unanswered requests if the daemon has begun another epoch, or if none is known yet."""
         if epoch != self._epoch:
             for message, _ in self.pending.values():
                 self._send(message)
@@ -108,7 +108,7 @@ class Client:
 
 
 def _gist(message: Message) -> str:
-    """What a request is about, for the trace."""
+    """Describe a request for the trace."""
     if message["type"] == "new-task":
         return " ".join(_new_gist(task) for task in message["tasks"])
     if message["type"] == "done":

@@ -1,6 +1,6 @@
-"""People of a profile of its own: fetchers that say names and priorities, and somebody who drains and resumes them.
+"""Profile with a crew: fetchers that state names and priorities, and an operator who drains and resumes them.
 
-The profile leaves the worlds without it as they are: everybody here draws from generators of their own.
+The crew draws from generators of its own, so worlds without it don't change.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from tests.simulation.client import Client, Message, Told
 from tests.simulation.world import World
 
 NAMES: Final = ("web1", "web1", "web2")
-"""Of the fetchers: two have the same one, in all of their lives."""
+"""Names of the fetchers in all of their lives; two share one."""
 
 MEAN_SECONDS: Final = 40.0
 
 LOOK_SECONDS: Final = 4.0
-"""From one look at the fetchers to the next, in the mean."""
+"""Mean seconds between two lists of the fetchers."""
 
 
 PRIORITIES: Final = (-1, 0, 0, 3, 7)
 
 
 class CrewFetcher(Fetcher):
-    """A fetcher with a name, which now and then is another one after a death, and with a priority, which changes.
+    """Fetcher with a name, which sometimes changes after a death, and with a priority, which changes.
 
-    Some tell of the places that hang; one of these has lost, now and then, the token of one more.
+    Some report hung places; one of these sometimes loses the token of one more.
     """
 
     def __init__(self, world: World, place: int, told: Told, pool: int) -> None:
@@ -49,7 +49,7 @@ class CrewFetcher(Fetcher):
         super()._plan(task)
 
     def _hung(self) -> Message:
-        """What it says of the places whose time was over before; the first one never says anything."""
+        """Report places whose leases have expired; the first fetcher never does."""
         now, is_lost = self._world.clock.now, self._hung_rng.random() < 0.3 and not self._world.is_calm
         until = [at for token, at in self._until.items() if token in self.running and at < now]
         places = len(self.running) + 1 if is_lost and self._place == 2 else len(until)
@@ -60,7 +60,7 @@ class CrewFetcher(Fetcher):
 
 
 class Drainer:
-    """Drains a name, and resumes it after a while; when all is calm, all of them."""
+    """Operator who drains a name and resumes it after a while; in calm, resumes all names."""
 
     def __init__(self, world: World, told: Told) -> None:
         self._world = world
@@ -85,9 +85,9 @@ class Drainer:
         self._wait()
 
     def _name(self) -> str:
-        """One of the crew, of nobody, or of a fetcher that says none."""
+        """Draw a name of the crew, an unused name, or the pseudonym of a fetcher without a name."""
         if self._rng.random() < 0.8:
-            return self._rng.choice((*NAMES, "nobody"))
+            return self._rng.choice((*NAMES, "unused"))
         return derive(self._world.secret, f"fetcher{self._rng.randrange(4)}.1").pseudonym
 
     def _ask(self, name: str, action: str) -> None:
@@ -95,7 +95,7 @@ class Drainer:
 
 
 class Watcher:
-    """Looks at the fetchers, again and again."""
+    """Client that lists the fetchers again and again."""
 
     def __init__(self, world: World, told: Told) -> None:
         self._world = world
@@ -110,7 +110,7 @@ class Watcher:
 
 
 def move_in(world: World, told: Told, pool: int) -> None:
-    """Let the crew live in the world, too."""
+    """Add the crew to the world."""
     for place in range(len(NAMES)):
         CrewFetcher(world, place, told, pool)
     Drainer(world, told)

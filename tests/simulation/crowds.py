@@ -1,9 +1,9 @@
-"""Laws of whole projects, judged by what is written: when they finish, how much they have out, when their jobs run.
+"""Laws of whole projects, judged by writes: when they finish, how many tasks are processing, when their jobs run.
 
-F1   a project finishes when no ordinary task of it is live and nobody holds it open; once for each time it had work
-F2   each finish is told, and its ``on_finished`` task is pushed with it; in calm, none is owed
-C1   a project that is not running or checking hands out nothing; at most three checks of one phase are out
-C2   no project has more out than its ``max_processing``
+F1   a project finishes when no ordinary task of it is live and no client keeps it open; once for each time it had work
+F2   each finish has its event and its ``on_finished`` task; in calm, none is missing
+C1   a project that is not running or checking dispatches nothing; at most three checks of one phase are processing
+C2   no project has more processing tasks than its ``max_processing``
 C3   a cron job runs once for a tick, and once a turn
 """
 
@@ -27,14 +27,14 @@ CHECKS: Final = 3
 
 
 class Crowds:
-    """Watches projects."""
+    """Judge of projects."""
 
     def __init__(self, truth: Truth, paces: Paces) -> None:
         self._truth = truth
         self._paces = paces
 
     def looked(self, now: Now) -> None:
-        """A turn has the time; what has run out by it stays so, even if the clock is put back."""
+        """Record a turn's time; holds that have expired by then stay expired, even if the clock is put back."""
         for held in [key for key, until in self._truth.holds.items() if until <= now.wall]:
             self._truth.journal.drop(self._truth.holds, held)
         for key, run in self._truth.runs.items():
@@ -42,15 +42,15 @@ class Crowds:
                 self._truth.journal.put(self._truth.runs, key, run._replace(lowest=now.wall))
 
     def held(self, project: str, session: str, until: float) -> None:
-        """Somebody holds a project open (unix seconds), or lets it go."""
+        """Record that a client keeps a project open until a time (unix seconds), or no longer."""
         self._truth.journal.put(self._truth.holds, (project, session), until)
 
     def fed(self, project: str) -> None:
-        """A project has got something to do."""
+        """Record that a project has got work."""
         self._truth.journal.put(self._truth.fed, project, True)
 
     def emptied(self, project: str, *, is_gone: bool) -> None:
-        """A project was cleared, which finishes nothing, or deleted, so that nobody holds it any more."""
+        """Record that a project was cleared, which does not finish it, or deleted, which also ends its holds."""
         for key in [key for key in self._truth.holds if key[0] == project and is_gone]:
             self._truth.journal.drop(self._truth.holds, key)
         self._truth.journal.put(self._truth.fed, project, False)
@@ -58,7 +58,7 @@ class Crowds:
     # ------------------------------------------------------------------------------------ F1, F2: the end
 
     def begun(self, turn: Round) -> list[str]:
-        """What a turn does first; returns the projects that finish in it."""
+        """Judge the beginning of a turn; return the projects that finish in it."""
         finished = []
         for record in turn.kept.projects:
             before = self._truth.records.get(record.number)
@@ -88,13 +88,13 @@ class Crowds:
         self._truth.journal.put(self._truth.fed, name, False)
 
     def owed(self) -> list[str]:
-        """Projects that have had something to do, have nothing left, and have not finished."""
+        """List projects that have had work, have none left, and have not finished."""
         return [shown.name for shown in self._truth.records.values() if shown.is_owed]
 
     # ------------------------------------------------------------------------------------ C1 to C3
 
     def written(self, turn: Round, handed: list[Name]) -> None:
-        """A turn was written, with these hand-outs."""
+        """Judge a written turn with its dispatched tasks."""
         for record in turn.kept.projects:
             if record.number in turn.kept.dropped_projects:
                 continue
@@ -112,7 +112,7 @@ class Crowds:
         phase = record.number, record.pause.phase
         tokens = (*self._truth.checks.get(phase, ()), *(self._truth.tasks[name].token for name in given))
         out = {held.token for held in self._truth.tasks.values() if held.state == PROCESSING}
-        tokens = tuple(token for token in dict.fromkeys(tokens) if token in out)  # it may be written twice a turn
+        tokens = tuple(token for token in dict.fromkeys(tokens) if token in out)  # a turn may write it twice
         if len(tokens) > CHECKS:
             raise Violation("C1", record.name, f"{len(tokens)} checks of {record.name} are out")
         self._truth.journal.put(self._truth.checks, phase, tokens)
@@ -146,8 +146,8 @@ class Crowds:
         self._truth.journal.put(self._truth.runs, key, run)
 
     def pushed(self, turn: Round) -> list[tuple[Name, bool]]:
-        """Rows of (task, surely): what jobs have pushed in a turn, which they do first; those of a job that the turn
-        then did away with may have been."""
+        """List (task, surely): tasks that jobs pushed at the beginning of a turn; not surely if the turn then removed
+        the job."""
         rows = []
         for record in turn.kept.projects:
             shown = self._truth.records.get(record.number)

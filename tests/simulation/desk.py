@@ -1,6 +1,6 @@
-"""A scheduler on a desk, for scenarios written by hand: one turn at a time, at times that the scenario names.
+"""Desk: a scheduler for scenarios written by hand, one turn at a time, at the scenario's times.
 
-The core, the ledger, the memory store and the codec are the real ones; every message goes through bytes.
+Core, ledger, memory store and codec are the real ones; every message goes through bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Message = dict[str, Any]
 
 
 class Desk:
-    """One scheduler with a project ``p`` on one disk.
+    """Scheduler with a project ``p`` on one disk.
 
     Attributes:
         at: seconds since the beginning, on both clocks.
@@ -41,7 +41,7 @@ class Desk:
         self.restart()
 
     def turn(self, *requests: Message, at: float | None = None) -> list[Message]:
-        """Take one turn that hears these requests; return what was said, in order."""
+        """Take one turn that hears these requests; return the messages that it sent, in order."""
         self.at = self.at if at is None else at
         heard = [self._hear(request) for request in requests]
         now = self._now()
@@ -52,14 +52,14 @@ class Desk:
         return [msgpack.unpackb(encode(said.message)) for said in result.outgoing]
 
     def settle(self, at: float | None = None) -> list[Message]:
-        """Take turns for as long as something is due; return what was said."""
+        """Take turns while something is due; return the messages that they sent."""
         said = self.turn(at=at)
         while self.wakes_at() <= self.at:
             said += self.turn()
         return said
 
     def wakes_at(self) -> float:
-        """When the next turn is due, in seconds since the beginning."""
+        """Return the time of the next turn, in seconds since the beginning."""
         return self._core.next_event_at(self._now()) + self._booted_at
 
     def restart(self, *, reboot_to: float | None = None) -> None:
@@ -74,26 +74,26 @@ class Desk:
         )
 
     def request(self, session: str, type_: str, **fields: Any) -> Message:
-        """The next request of a session; the same one may be heard twice."""
+        """Make the next request of a session; a scenario may send it twice."""
         self._n[session] = self._n.get(session, 0) + 1
         return {"type": type_, "v": 1, "session": session, "n": self._n[session], **fields}
 
     def push(self, *taskids: str, **schedule: Any) -> Message:
-        """A producer's request."""
+        """Make a producer's request."""
         tasks = [{"taskid": taskid, "url": f"http://p/{taskid}", "schedule": schedule} for taskid in taskids]
         return self.request("producer", "new-task", project="p", tasks=tasks)
 
     def child(self, taskid: str, *parents: str, **schedule: Any) -> Message:
-        """A producer's request for a task that waits for others."""
+        """Make a producer's request for a task with parents."""
         item = {"taskid": taskid, "url": f"http://p/{taskid}", "schedule": schedule, "depends_on": list(parents)}
         return self.request("producer", "new-task", project="p", tasks=[item])
 
     def hello(self, fetcher: str, capacity: int = 1, **facts: Any) -> Message:
-        """A fetcher's facts."""
+        """Make a fetcher's hello."""
         return self.request(fetcher, "hello", capacity=capacity, **facts)
 
     def done(self, fetcher: str, task: Message, **outcome: Any) -> Message:
-        """A fetcher's answer about one task that it was handed."""
+        """Make a fetcher's report on one task that it was sent."""
         return self.request(fetcher, "done", tasks=[{**lease_of(task), **outcome}])
 
     def _now(self) -> Now:
@@ -105,15 +105,15 @@ class Desk:
 
 
 def lease_of(task: Message) -> Message:
-    """The lease of a task that was handed out, as whoever has the task names it."""
+    """Name the lease of a dispatched task, as its fetcher does."""
     return {key: task[key] for key in ("project", "taskid", "token")}
 
 
 def handed(said: list[Message]) -> list[Message]:
-    """The tasks of the select messages among these."""
+    """Collect the tasks of the select messages among these."""
     return [task for message in said if message["type"] == "select" for task in message["tasks"]]
 
 
 def outcomes(said: list[Message]) -> list[str]:
-    """The outcomes in the replies among these."""
+    """Collect the outcomes in the replies among these."""
     return [outcome for message in said for outcome in message.get("outcomes", [])]

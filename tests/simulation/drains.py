@@ -1,6 +1,6 @@
-"""Law N1: who drains gets no new task, across crashes and restarts, and its welcome says so.
+"""Law N1: a draining fetcher gets no new task, across crashes and restarts, and its welcome says so.
 
-What is drained is what was answered and kept. A fetcher has the name that its last hello stated, or its pseudonym.
+A name is drained once that is answered and written. A fetcher has the name of its last hello, or its pseudonym.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Message = dict[str, Any]
 
 
 class Drains:
-    """Watches who is drained, who has which name, and what they get."""
+    """Judge of drained names, names of fetchers, and their tasks."""
 
     def __init__(self, truth: Truth, secret: bytes) -> None:
         self._truth = truth
@@ -23,19 +23,19 @@ class Drains:
         self._names: dict[str, str] = {}
 
     def stated(self, session: str, hello: Message) -> None:
-        """A hello was heard that is newer than all of its session before."""
+        """Record a hello that is newer than all earlier ones of its session."""
         name = hello.get("name") or derive(self._secret, session).pseudonym
         self._names[session] = name
         self._truth.draining[session] = name in self._truth.drained
 
     def welcomed(self, session: str, welcome: Message) -> None:
-        """It was answered."""
+        """Judge the welcome to a hello."""
         expected = self._truth.draining[session]
         if welcome["draining"] != expected:
             raise Violation("N1", session, f"its welcome says draining: {welcome['draining']}, but it is {expected}")
 
     def acted(self, request: Message) -> None:
-        """A name was drained or resumed; who is resumed gets nothing before its next hello."""
+        """Record that a name was drained or resumed; a resumed fetcher gets nothing before its next hello."""
         name = request["fetcher"]
         if request["action"] == "resume":
             self._truth.journal.drop(self._truth.drained, name)
@@ -44,7 +44,7 @@ class Drains:
         self._truth.draining.update((session, True) for session, own in self._names.items() if own == name)
 
     def handed(self, session: str, taskid: str) -> None:
-        """A session was given a task."""
+        """Judge a task that was sent to a session."""
         name = self._names.get(session, "")
         if name in self._truth.drained:
             raise Violation("N1", taskid, f"{session} got it, whose name {name} is drained")
@@ -52,6 +52,6 @@ class Drains:
             raise Violation("N1", taskid, f"{session} got it, which has not heard yet that {name} is resumed")
 
     def restarted(self) -> None:
-        """A scheduler has loaded the store; until it hears a hello it knows no name."""
+        """Record a restart: until a hello, the scheduler does not know the session's name."""
         self._names.clear()
         self._truth.draining.clear()

@@ -1,13 +1,13 @@
-"""Laws of tasks that wait for others, by what was asked and answered, and by what was written of edges.
+"""Laws of dependent tasks, judged by requests, replies, and the written edges.
 
-G1   a task is handed out only when each of its parents has succeeded since it was given it, or was a success then;
-     with policy ``run`` a failure will do
-G2   an edge is satisfied at most once, and whoever has none left that is not satisfied is not blocked
-G3   who has failed ``upstream`` has a parent that has failed, was cancelled, or is gone
-G4   when all is quiet: nothing more is to be told, no edge is left of who is gone or has other parents, nothing is
-     awaited by nobody, and who is blocked waits for somebody who has not succeeded
-G5   no task waits for itself, by whatever way
-G6   a rerun resets a task at most once; whoever waits for such tasks waits for their next success
+G1   a task is dispatched only when each parent has succeeded since the edge was made, or was a success then; with
+     policy ``run`` a failure is enough
+G2   an edge is satisfied at most once, and a task with only satisfied edges is not blocked
+G3   a task that failed ``upstream`` has a parent that has failed, was cancelled, or is gone
+G4   when all is quiet: no propagation is left, no edge is left of tasks that are gone or have other parents, no task is
+     awaited without children, and a blocked task waits for a parent that has not succeeded
+G5   no task waits for itself, directly or through others
+G6   a rerun resets a task at most once; its children wait for its next success
 """
 
 from __future__ import annotations
@@ -43,12 +43,11 @@ Message = dict[str, Any]
 
 EVERYTHING: Final = 1 << 30
 GIVEN: Final = ("new", "replaced", "restarted")
-"""Outcomes that give a task the parents of the item, also if it names none."""
+"""Outcomes that give a task the parents of the item, even if it names none."""
 
 
 class Given(NamedTuple):
-    """What a task waits for: its parents, what it does when one fails, those that have succeeded, and those that have
-    failed since."""
+    """Parents of a task, its policy when one fails, those that have succeeded, and those that have failed since."""
 
     parents: tuple[Name, ...]
     policy: str
@@ -57,7 +56,7 @@ class Given(NamedTuple):
 
 
 class Edges:
-    """Watches who waits for whom."""
+    """Judge of parents and children."""
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
@@ -70,14 +69,14 @@ class Edges:
     # ------------------------------------------------------------------------------------ what is heard
 
     def begin(self) -> None:
-        """A turn begins."""
+        """Begin a turn."""
         self._now.clear()
         self._reset.clear()
         self._let_go.clear()
         self._unsure.clear()
 
     def pushed(self, name: Name, outcome: str, item: Message) -> None:
-        """A task was pushed, and that became of it."""
+        """Record a push and its outcome."""
         if outcome == "cancelled":
             self.cancelled(name)
         elif outcome == "deferred":
@@ -89,7 +88,7 @@ class Edges:
             self._unsure.discard(name)
 
     def succeeded(self, name: Name) -> None:
-        """An answer counted: whoever waits for the task has one less to wait for."""
+        """Record a success that counted: the task's children have one parent less to wait for."""
         self._now[name] = READY if name in self._truth.given_later else SUCCESS
         for table in (self._truth.given, self._truth.given_later):
             for child, given in list(table.items()):
@@ -97,13 +96,13 @@ class Edges:
                     self._put(table, child, given._replace(succeeded=given.succeeded | {name}))
 
     def ended(self, name: Name) -> None:
-        """Its lease has ended: what it waits for is what the update says that was deferred."""
+        """Record the end of the task's lease: the parents of a deferred update apply."""
         if name in self._truth.given_later:
             self._put(self._truth.given, name, self._truth.given_later[name])
             self._journal.drop(self._truth.given_later, name)
 
     def cancelled(self, name: Name) -> None:
-        """It was cancelled, and with it what was deferred; but if it had parents, it has those of the update now."""
+        """Record that the task and its deferred update were cancelled; if it had parents, it has the update's now."""
         self._now[name] = CANCELLED
         if name in self._truth.given and self._truth.given[name].parents:
             self.ended(name)
@@ -111,18 +110,18 @@ class Edges:
         self.failed(name)
 
     def retried(self, name: Name) -> None:
-        """It is live again."""
+        """Record that the task is live again."""
         self._now[name] = READY
 
     def cleared(self, name: Name, *, surely: bool) -> None:
-        """Its project was cleared; not ``surely``: it may have been over, and then it keeps its parents."""
+        """Record a clear of the project; not ``surely``: the task may have finished, and then keeps its parents."""
         if surely:
             self.gone(name)
         else:
             self._unsure.add(name)
 
     def gone(self, name: Name) -> None:
-        """It is forgotten, or was cleared, which is a failure."""
+        """Record that the task is forgotten, or was cleared, which counts as a failure."""
         self._journal.drop(self._truth.given, name)
         self._journal.drop(self._truth.given_later, name)
         self.failed(name)
@@ -143,11 +142,11 @@ class Edges:
         )
 
     def _is_swept(self, name: Name) -> bool:
-        """Its project was cleared: until it is swept away, it may count as failed for who is given it meanwhile."""
+        """Whether the task was cleared and not swept yet: it may count as failed for new children."""
         return name.project in self._truth.dropped_at and name not in self._truth.tasks
 
     def _check_cycle(self, name: Name, parent: Name) -> None:
-        """Law G5."""
+        """Judge law G5."""
         seen, waits = {parent}, [parent]
         while waits:
             one = waits.pop()
@@ -161,7 +160,7 @@ class Edges:
                 waits += further
 
     def failed(self, name: Name) -> None:
-        """It has failed, or was cancelled or cleared."""
+        """Record that the task has failed, or was cancelled or cleared."""
         for table in (self._truth.given, self._truth.given_later):
             for child, given in list(table.items()):
                 if name in given.parents and name not in given.failed:
@@ -170,7 +169,7 @@ class Edges:
     # ------------------------------------------------------------------------------------ what is written
 
     def handed(self, name: Name) -> None:
-        """Law G1."""
+        """Judge law G1."""
         self.ended(name)
         given = self._truth.given.get(name)
         if given is None:
@@ -181,14 +180,14 @@ class Edges:
                 raise Violation("G1", name.taskid, f"it is handed out, but {parent.taskid} has not succeeded")
 
     def revived(self, turn: Round, numbers: dict[int, str]) -> Iterable[Name]:
-        """Tasks that had failed ``upstream`` and are live by what was written of their edges."""
+        """Yield tasks that had failed ``upstream`` and whose written edges make them live."""
         for task, old_state, *_ in turn.kept.moves:
             name = Name(numbers[task.project], task.taskid)
             if old_state == FAILED and task.state not in OVER and name in self._truth.upstream:
                 yield name
 
     def failed_upstream(self, turn: Round, numbers: dict[int, str]) -> Iterable[Name]:
-        """Tasks that fail in this turn because of others: law G3."""
+        """Yield tasks that fail in this turn because of parents: law G3."""
         for kept in turn.kept.attempts:
             if kept.attempt.outcome == "upstream" and kept.project in numbers:
                 name = Name(numbers[kept.project], kept.taskid)
@@ -206,7 +205,7 @@ class Edges:
             )
 
     def written(self, turn: Round, numbers: dict[int, str]) -> None:
-        """Law G2; and what was written is what is true from now on."""
+        """Judge law G2, and record the written edges."""
         for edge, mark in turn.kept.edges.items():
             self._mark(edge, mark, is_new=edge in turn.kept.new_edges)
         for task in (*(move[0] for move in turn.kept.moves), *turn.kept.linked.values()):
@@ -243,9 +242,9 @@ class Edges:
     # ------------------------------------------------------------------------------------ reruns
 
     def reset(self, turn: Round, numbers: dict[int, str]) -> Iterable[Name]:
-        """Tasks that reruns say to have reset in this turn: law G6."""
+        """Yield tasks that reruns have reset in this turn: law G6."""
         said = {each.operation: [row for row in each.members.values() if row.fate != LEFT] for each in turn.kept.reruns}
-        # What has failed and was reset in one turn may have been told as failed in between.
+        # A task that failed and was reset in one turn may have propagated its failure in between.
         failed = {
             Name(numbers[kept.project], kept.taskid)
             for kept in turn.kept.attempts
@@ -280,7 +279,7 @@ class Edges:
             raise Violation("G6", "", f"a rerun says that it has reset {gained} tasks, but these are {names}")
 
     def _unsatisfy(self, turn: Round, names: list[Name], members: Collection[Name]) -> None:
-        """They wait for those of the set once more, but for what has succeeded meanwhile, or has failed once more."""
+        """Let tasks wait again for parents in the set, except for those that have succeeded or failed again since."""
         for name in names:
             self.ended(name)
             given = self._truth.given.get(name)
@@ -297,7 +296,7 @@ class Edges:
             self._put(self._truth.given, name, given)
 
     def _untold(self, turn: Round, name: Name) -> set[str]:
-        """Its parents of which it had not been told a success: of those that are live again, the next one counts."""
+        """List parents whose success was not propagated: of those that are live again, the next success counts."""
         marks = self._truth.marks
         return {
             edge.parent.taskid
@@ -312,21 +311,21 @@ class Edges:
         return self._now.get(name, self._state(name)) in (FAILED, CANCELLED)
 
     def is_kept(self, name: Name) -> bool:
-        """A rerun has reset the task in this very turn, which hears nothing after that."""
+        """Whether a rerun has reset the task in this turn, after all requests of the turn."""
         return name in self._reset
 
     def is_let_go(self, name: Name) -> bool:
-        """A rerun that holds the task goes on in this turn to let go of what it holds."""
+        """Whether the rerun that keeps the task goes on to release tasks in this turn."""
         return name in self._let_go
 
     # ------------------------------------------------------------------------------------ the end
 
     def under_way(self) -> bool:
-        """Something is still to be told."""
+        """Whether propagations are left."""
         return bool(self._truth.propagations or self._truth.reruns)
 
     def reckon(self, blocked: Sequence[Name]) -> None:
-        """Law G4, of those that are blocked when all is quiet."""
+        """Judge law G4 of tasks that are blocked when all is quiet."""
         for name in blocked:
             given = self._truth.given[name]
             waits = [each for each in given.parents if each not in given.succeeded]
@@ -334,7 +333,7 @@ class Edges:
                 raise Violation("G4", name.taskid, f"it is blocked for ever; it waits for {waits}")
 
     def reckon_with(self, store: Store) -> None:
-        """Law G4, of what the store has at the end."""
+        """Judge law G4 of the store at the end."""
         top = b"\xff" * 8
         if left := store.scan(layout.PROPAGATIONS, b"", top, EVERYTHING):
             raise Violation("G4", "", f"{len(left)} propagations are left")
@@ -344,7 +343,7 @@ class Edges:
         for key, value in store.scan(layout.IDS, b"", top, EVERYTHING):
             number, taskid = layout.project_of(key), key[4:].decode()
             if value == AWAITED and task_key(number, taskid) not in parents:
-                raise Violation("G4", taskid, "nobody waits for it, and it is awaited")
+                raise Violation("G4", taskid, "it is awaited without children")
             if value != AWAITED:
                 known[number, taskid] = layout.task_of(number, taskid, value)
         marks = store.get(layout.PARENTS, [task_key(*child) + task_key(*parent) for child, parent in edges])

@@ -1,7 +1,7 @@
-"""Law A1: each failed attempt is kept among the failures in the turn in which it ended, and nothing else is.
+"""Law A1: the turn in which a failed attempt ends writes it to the failures, and nothing else.
 
-Seen in what a turn writes: the histories of tasks have the attempts, the failures have them once more. The history of a
-task that is cleared in the same turn is dropped; that it has failed stays.
+A turn writes failed attempts twice: to the histories of tasks, and to the failures. The history of a task that is
+cleared in the same turn is dropped; the failure stays.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from taskqueue.core.model.records import WriteSet
 
 
 def wrong_failures(kept: WriteSet) -> str:
-    """What is wrong with the failures of a turn, in words; "" if nothing is."""
+    """Describe the problem with the failures of a turn; "" if there is none."""
     attempts = Counter(
         (each.project, each.taskid)
         for each in kept.attempts

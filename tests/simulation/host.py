@@ -1,11 +1,10 @@
-"""The daemon without its socket, clock and threads: the turn, as the real server takes it, and all ways to die.
+"""Daemon without socket, clock and threads: the turn, as the real server takes it, and all ways to die.
 
     inbox ─► decode ─► begin ─► find ─► decide ─► keep ─► outbox ─► sync ─► network
                                                 ▲      ▲                 ▲
                                           crash before, after     between two sends
 
-The core, the ledger, the codec and the outbox are the real ones. A turn takes a while, so that the next one finds
-several messages.
+Core, ledger, codec and outbox are the real ones. A turn takes time, so that the next one finds several messages.
 """
 
 from __future__ import annotations
@@ -45,24 +44,24 @@ if TYPE_CHECKING:
     from tests.simulation.site import Site
 
 Frame = tuple[bytes, bytes]
-"""(peer, payload)."""
+"""Pair of (peer, payload)."""
 
 MOST_HEARD: Final = 200
 MOST_LEASES: Final = 100_000
 COMPARE_SHARE: Final = 0.02
-"""Of the turns after which the store is compared with the scheduler as a whole."""
+"""Share of turns after which the whole store is compared with the scheduler."""
 
 
 class Host:
-    """One process of the daemon, from its start to its death.
+    """Process of the daemon, from its start to its death.
 
     Attributes:
-        is_up: it lives.
-        callers: peers that have ever sent something over their connection to it, in the order of their first message.
+        is_up: whether it lives.
+        callers: peers that have sent a message over their connection to it, in the order of their first one.
     """
 
     def __init__(self, site: Site, store: FaultyStore, number: int, callers: Iterable[bytes] = ()) -> None:
-        """Begin an epoch; ``callers`` are told so, whose connections outlived the epoch before."""
+        """Begin an epoch, and announce it to ``callers``, whose connections outlived the previous epoch."""
         self.site = site
         self.world = site.world
         self.judge = site.judge
@@ -89,7 +88,7 @@ class Host:
     # ------------------------------------------------------------------------------------ life
 
     def hear(self, peer: bytes, frame: bytes) -> None:
-        """A frame arrives."""
+        """Take in a frame."""
         if self.is_up:
             self.callers[peer] = None
             self._inbox.append((peer, frame))
@@ -101,7 +100,7 @@ class Host:
         self._plan(self._busy_until)
 
     def stop(self) -> None:
-        """An orderly end: everything said leaves, and the store says so."""
+        """Shut down cleanly: send all messages, and mark the store as closed."""
         self._ledger.sync()
         self.judge.synced()
         self._covered = self._written
@@ -110,7 +109,7 @@ class Host:
         self.die("stops")
 
     def die(self, how: str) -> None:
-        """The process is no more."""
+        """End the process."""
         self.world.trace.note(self.name, how)
         self.is_up = False
         self._inbox.clear()
@@ -129,7 +128,7 @@ class Host:
     # ------------------------------------------------------------------------------------ when
 
     def _plan(self, at: float) -> None:
-        """Take a turn at ``at``, instead of whenever it was planned."""
+        """Plan the next turn for ``at`` instead of its former time."""
         self._planned += 1
         planned = self._planned
         self.world.clock.at(at, lambda: self._wake() if planned == self._planned else None)
@@ -148,7 +147,7 @@ class Host:
         self._rest()
 
     def _rest(self) -> None:
-        """A turn took its time; the next one is due then, or later."""
+        """Plan the next turn for the end of this one, or later."""
         mean = self.world.weather.turn_seconds
         self._busy_until = self.world.clock.now + self._rng.uniform(0.0005, 2 * mean)
         now = self.world.machine.now()
@@ -192,7 +191,7 @@ class Host:
             self._store.unreadable = False
 
     def _figures(self, now: Now) -> DaemonMinute | None:
-        """What the shell measures of a minute that is over: here, its turns."""
+        """Return the shell's figures of a minute that has passed: here, its turns."""
         minute, before, turns = int(now.wall // 60), self._minute, self._turns
         if minute == before:
             self._turns += 1
@@ -201,7 +200,7 @@ class Host:
         return DaemonMinute(before, turns=turns) if turns else None
 
     def _keep(self, now: Now, understood: list[Frame], result: TurnResult, undelivered: list[Outgoing]) -> None:
-        """Write; whatever comes of it, the judge learns what is in the store now."""
+        """Write the batch; after success or failure the judge learns what the store has now."""
         said = [(bytes(each.peer), msgpack.unpackb(encode(each.message))) for each in result.outgoing]
         requests = [(peer, msgpack.unpackb(frame)) for peer, frame in understood]
         missed = [(each.session, _tokens(each.message)) for each in undelivered]
@@ -243,7 +242,7 @@ class Host:
         return ""
 
     def _verify(self, now: Now) -> None:
-        """Laws S9 and S8."""
+        """Judge laws S9 and S8."""
         try:
             self._core.verify()
         except Exception as error:
@@ -278,7 +277,7 @@ class Host:
         return True
 
     def _knows(self, number: int, taskid: str) -> bool:
-        """The store has the task, by its taskid or by its lease."""
+        """Whether the store has the task, by its taskid or by its lease."""
         ref = TaskRef(number, taskid)
         if ref in self._ledger.find(Needs(tasks=[ref])).tasks:
             return True
@@ -288,7 +287,7 @@ class Host:
     # ------------------------------------------------------------------------------------ syncing
 
     def _begin_sync(self) -> None:
-        """At most one sync is under way; it covers what was written when it began."""
+        """Begin a sync of everything written so far; at most one runs at a time."""
         if self._syncing or self._covered == self._written or self.site.durability == "none":
             return
         self._syncing = True
@@ -316,13 +315,13 @@ class Host:
 
 
 def _broken(error: Exception) -> Violation:
-    """Law S9: the scheduler found itself out, or stumbled; about the first task that it names."""
+    """Make a violation of law S9 from the scheduler's error, about the first task that this names."""
     named = re.search(r"p\d\.t\d+r?", str(error))
     return Violation("S9", named.group() if named else "", f"{type(error).__name__}: {error}")
 
 
 def _decode(frames: list[Frame]) -> tuple[list[Incoming], list[Outgoing], list[Frame]]:
-    """What the frames ask, the answers to those that can't be understood, and the frames that can."""
+    """Decode frames: requests, replies to invalid frames, and the valid frames."""
     heard: list[Incoming] = []
     refused: list[Outgoing] = []
     understood: list[Frame] = []
@@ -339,5 +338,5 @@ def _decode(frames: list[Frame]) -> tuple[list[Incoming], list[Outgoing], list[F
 
 
 def _tokens(message: AnyOutgoing | Raw) -> list[int]:
-    """Of the leases that a select tells of."""
+    """List the tokens of the leases in a select."""
     return [task.token for task in message.tasks] if isinstance(message, Select) else []

@@ -1,8 +1,8 @@
-"""Laws S13 to S15: no slot goes before its time, nor has more out than its maximum, nor takes more new tasks than it
-may, across restarts; and it takes as many.
+"""Laws S13 to S15: across restarts, no slot dispatches before its time, has more processing tasks than its maximum, or
+takes more new tasks than its maximum, or fewer.
 
-Each slot has its theoretical arrival time as the true clock shows it; nothing takes it back. What a power cut takes
-back of the tasks that were new, it takes back of their number.
+Each slot has its theoretical arrival time on the true clock, which no crash takes back. A power cut takes back the
+number of new tasks with the tasks.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tests.simulation.visitors import PROJECTS, host_of, most_tasks, pace_of
 from tests.simulation.world import Violation, World
 
 AHEAD: Final = 1.0
-"""Seconds by which a task may be handed out before it is to be started, where several may be run at once."""
+"""Seconds by which a task may be dispatched before its start, if several may run at once."""
 
 
 class Hosts:
-    """Watches hand-outs of projects that are divided by hosts."""
+    """Judge of dispatches in projects that are divided by hosts."""
 
     def __init__(self, world: World, truth: Truth) -> None:
         self._world = world
@@ -31,12 +31,12 @@ class Hosts:
         self._taken: dict[tuple[str, str], int] = {}
 
     def restarted(self) -> None:
-        """A daemon starts: what it does not know, was a moment ago."""
+        """Record a start: the daemon assumes that dispatches that it does not know were a moment ago."""
         if self._due:
             self._started_at = self._world.clock.now
 
     def handed(self, name: Name) -> None:
-        """A task was handed out in this turn."""
+        """Record a task that was dispatched in this turn."""
         if name.project not in self._paces:
             return
         interval, tolerance, most = self._pace(name.project)
@@ -50,7 +50,7 @@ class Hosts:
         self._due[slot] = max(due, at) + interval
 
     def turned(self, handed: list[Name]) -> None:
-        """A turn is over that has handed these out."""
+        """Judge the dispatches of a turn."""
         slots = {(name.project, host_of(name.taskid)) for name in handed if name.project in self._paces}
         if not slots:
             return
@@ -64,7 +64,7 @@ class Hosts:
                 raise Violation("S14", host, f"{out[project, host]} tasks of {host} are out in {project}")
 
     def pushed(self, name: Name, outcome: str, code: str = "") -> None:
-        """A task was pushed, or came out of another one."""
+        """Record a task that was pushed, or a follow-up."""
         if name.project not in self._paces:
             return
         slot, most = (name.project, host_of(name.taskid)), most_tasks(self._world, name.project)
@@ -77,12 +77,12 @@ class Hosts:
             raise Violation("S15", name.taskid, f"{slot[1]} is full with {taken} tasks, though {most:g} may be new")
 
     def cleared(self, project: str) -> None:
-        """The tasks of a project are counted anew."""
+        """Restart the count of a project's new tasks."""
         for slot in [slot for slot in self._taken if slot[0] == project]:
             self._truth.journal.drop(self._taken, slot)
 
     def _pace(self, project: str) -> tuple[float, float, float]:
-        """Seconds between tasks, by how much one may be early, and how many may be out."""
+        """Return seconds between tasks, seconds by which one may be early, and how many may be processing."""
         said = self._paces[project]
         rate, burst, most = said.get("rate"), said.get("burst", 1.0), said["max_processing"]
         return (1 / rate, (burst - 1) / rate, most) if rate else (said["delay"], 0.0, most)

@@ -1,38 +1,38 @@
-"""The laws, checked from outside as things happen: by what was heard and written, never by asking the scheduler.
+"""Laws, checked from outside as events happen: by messages and writes, never by asking the scheduler.
 
-S1   what a client was told is accepted is never lost
-S2   a task is over at most once between two restarts; every outcome fits what the task was
+S1   an accepted task or report is never lost
+S2   a task finishes at most once between two restarts; every outcome fits the task's former state
 S3   two leases of one task are never in force at once; a lease ends only for a reason
 S4   a token is counted at most once, and only while it is the task's; none is given twice, numbers grow; a part is kept
-     only while its token could count, which it still can afterwards
-S5   nothing is told that is not kept; a repeat is told the same
-S6   in any window a project hands out at most burst + rate * t, across restarts       (paces)
-S7   a fetcher never has, and works on, more than its capacity, nor gets what it doesn't want   (leases)
-S8   the scheduler is what is loaded from the store, order included                    (rule3)
-S9   the scheduler finds nothing wrong with itself                                     (host)
-S10  a scheduler that was succeeded keeps nothing
-S11  a delayed task is not handed out before its time, nor what a rerun holds before that lets go of it
-S12  all that is in the store agrees                                                   (rule3)
-S13  no slot goes before its time, across restarts
-S14  no slot has more out than its maximum
+     only while its token could count, and does not use it up
+S5   a reply is sent only after its writes; a repeated request gets an equal reply
+S6   in any t seconds a project dispatches at most burst + rate * t, across restarts   (paces)
+S7   a fetcher never has, or works on, more than its capacity, nor gets unwanted tasks   (leases)
+S8   the scheduler equals one that is loaded from the store, order included            (rule3)
+S9   the scheduler's own check finds no problem                                        (host)
+S10  a scheduler that was succeeded writes nothing
+S11  a delayed task is not dispatched before its time, nor a task that a rerun keeps before its release
+S12  the store is consistent                                                           (rule3)
+S13  no slot dispatches before its time, across restarts
+S14  no slot has more processing tasks than its maximum
 S15  no slot takes more new tasks than its maximum, nor fewer                          (hosts)
-L1   in calm, everything accepted comes to its end                                     (play)
-L2   asleep never past something due                                                   (sleep)
-L3   awake only if there is something to do                                            (sleep)
-F1 F2 C1 C2 C3   when projects finish, how much they have out, when jobs run  (crowds)
-O1   a bulk operation changes each old task that it is about once             (bulks)
-B1 B2  what an attempt leaves to the next, and what it brings   (attempts)
-A1   each failed attempt is kept among the failures in the turn that ends it          (failed)
-R1   only what is over, for as long as its project keeps it, is dropped; if it is forgotten, only where that is wanted
-G1 to G6   who waits for others runs after them, once                         (edges)
+L1   in calm, every accepted task ends                                                 (play)
+L2   the scheduler never sleeps past due work                                          (sleep)
+L3   the scheduler is awake only if there is work                                      (sleep)
+F1 F2 C1 C2 C3   ends of projects, their processing tasks, runs of jobs       (crowds)
+O1   a bulk operation changes each old task that it selects once              (bulks)
+B1 B2  what an attempt leaves to the next, and its new tasks    (attempts)
+A1   each failed attempt is written to the failures in the turn that ends it          (failed)
+R1   only tasks that finished longer ago than their project keeps them are dropped; forgotten only if it says so
+G1 to G6   dependent tasks run after their parents, once                      (edges)
 W1 to W3   each task of a flow that is accepted is made once                  (streams)
-N1   who drains gets no new task, and is told so                                       (drains)
+N1   a draining fetcher gets no new task, and its welcome says so                      (drains)
 H1   free, running and hung places of a fetcher are those of its hello                 (places)
 P1   each task goes to the best waiting fetcher that could take it                     (ranks)
-P2   at no hand-out has the store a due task of the project that has to go before      (ranks)
+P2   no task is dispatched while the store has a due one that has to go before it      (ranks)
 D1   the same seed gives the same trace, whatever the store and the order of hashes    (test_seeds)
 
-Within a turn a task may go through several states. What it may be is a set, which every event narrows:
+Within a turn a task may go through several states. Its possible states are a set, which every event narrows:
 
     new          unknown ─► waiting              done, ok      leased, waiting ─► over
     merged       waiting ─► waiting              done, failed  leased ─► waiting or over
@@ -87,26 +87,26 @@ _FITS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
     "restarted": (frozenset((OVER,)), frozenset((WAITING,))),
     "cancelled": (KNOWN, frozenset((OVER,))),
 }
-"""By outcome of a new-task: what the task may have been, and what it is then."""
+"""By outcome of a new-task: states that the task may have had, and those that it may have then."""
 
 ACCEPTED: Final = frozenset(_FITS)
 READS: Final = (
     "hello", "status", "fetchers", "stats", "project-show", "project-wait", "task-show", "task-list", "why",
     "operation-show", "operation-list", "verify", "flow-submit",
 )  # fmt: skip
-"""Requests that keep no answer, so that a repeat may be answered otherwise."""
+"""Requests whose reply is not stored, so that a repeat may get another one."""
 
 KEPT: Final = ("new-task-reply", "done-reply", "tasks-reply", "tokens-reply")
-"""Replies that only requests that keep something have."""
+"""Replies of requests whose reply is stored."""
 
 
 class Round(NamedTuple):
-    """One turn, as seen from outside.
+    """Turn, as seen from outside.
 
     Attributes:
         requests, said: (peer, message), decoded apart from the daemon's own codec.
         kept: what was written; empty if ``written`` is False.
-        events: what people are told of.
+        events: events for users.
         missed: (session, tokens) of selects of the turn before that could not be sent.
     """
 
@@ -120,11 +120,11 @@ class Round(NamedTuple):
 
 
 class Judge:
-    """Watches one world.
+    """Judge of one world.
 
     Attributes:
-        truth: what is in the store, and what is under way.
-        handed: hand-outs so far; ``handed_to`` are those of the last turn.
+        truth: contents of the store, and events in progress.
+        handed: dispatches so far; ``handed_to`` are those of the last turn.
     """
 
     def __init__(self, world: World, config: CoreConfig, durable: bool) -> None:
@@ -163,7 +163,7 @@ class Judge:
     # ------------------------------------------------------------------------------------ events
 
     def turned(self, turn: Round) -> None:
-        """A turn was decided and, if there was anything to write, written."""
+        """Judge a turn that was decided and, if it had writes, written."""
         self._may_be, self._tokens = {}, {}
         self._wall = turn.now.wall
         self._reset.clear()
@@ -191,18 +191,18 @@ class Judge:
         self.sleep.turned(heard=bool(turn.requests), did=bool(turn.said) or turn.written)
 
     def synced(self) -> None:
-        """Everything written so far is safe."""
+        """Record that everything written so far is on disk."""
         self._journal.synced()
 
     def configured(self, config: CoreConfig) -> None:
-        """From this turn on another config is in force, but for what the turn does first.
+        """Record that another config is in force from this turn on, except for the turn's own pushes.
 
-        What a scheduler heeds that was succeeded is in force nowhere: the store refuses all that it writes.
+        The config of a scheduler that was succeeded has no effect: the store refuses its writes.
         """
         self._config = config
 
     def power_cut(self, lucky: int) -> None:
-        """The machine died; so many unsynced writes had reached the disk."""
+        """Record that the machine died after ``lucky`` unsynced writes had reached the disk."""
         before = dict(self.truth.answers)
         self._journal.cut(lucky)
         lost = before.keys() - self.truth.answers.keys()
@@ -214,7 +214,7 @@ class Judge:
         self.paces.power_cut()
 
     def restarted(self, config: CoreConfig, *, same_boot: bool) -> None:
-        """A scheduler has loaded the store."""
+        """Record that a scheduler has loaded the store."""
         self._config = None
         self.truth.facts.clear()
         self.truth.takers.clear()
@@ -230,7 +230,7 @@ class Judge:
         self.hosts.restarted()
 
     def leaving(self, session: str, message: Message, knows: Callable[[int, str], bool]) -> None:
-        """A message leaves for a client; ``knows`` asks the store for a task, by its project's number."""
+        """Judge a message that leaves for a client; ``knows`` asks the store for a task, by its project's number."""
         if message["type"] not in KEPT:
             return
         self._left.add((session, message["n"]))
@@ -245,7 +245,7 @@ class Judge:
                 self._fail("S5", name.taskid, f"its producer is told {outcome}, but the store doesn't know it")
 
     def told(self, session: str, request: Message, reply: Message) -> None:
-        """A client heard the first answer to its request."""
+        """Record the first reply that a client hears to its request."""
         if request["type"] in READS or reply["type"] == "error":
             return
         answer = self.truth.answers.get((session, reply["n"]))
@@ -255,24 +255,24 @@ class Judge:
             self._fail("S5", first_task(request), f"{session} #{reply['n']}: {reply} but kept {answer.reply}")
 
     def fenced_write(self, who: str) -> None:
-        """A scheduler that was succeeded has written."""
+        """Judge a write of a scheduler that was succeeded."""
         self._fail("S10", who, "it has written although a newer epoch had begun")
 
     def accepted(self) -> Iterable[Name]:
-        """Tasks that were accepted and must still be known."""
+        """Yield accepted tasks that must still be known."""
         for answer in self.truth.answers.values():
             for name, outcome in outcomes(answer.request, answer.reply):
                 if outcome in ACCEPTED and self._gone_at(name) < answer.at:
                     yield name
 
     def _gone_at(self, name: Name) -> float:
-        """True time at which a task of that name was dropped last, with its project or because it was old."""
+        """Return the true time at which a task of that name was last dropped, with its project or by retention."""
         return max(self.truth.dropped_at.get(name.project, -1.0), self.truth.forgotten_at.get(name, -1.0))
 
     # ------------------------------------------------------------------------------------ what is heard
 
     def _push_own(self, turn: Round) -> None:
-        """What the scheduler pushes by itself, it pushes before it hears anything."""
+        """Record the scheduler's own pushes, which come before the turn's requests."""
         for project in self.crowds.begun(turn):
             if self.has_finisher(project):
                 self._become_pushed(Name(project, ON_FINISHED))
@@ -288,7 +288,7 @@ class Judge:
                 self.crowds.fed(name.project)
 
     def has_finisher(self, project: str) -> bool:
-        """The project has a task to push when it has finished."""
+        """Whether the project pushes a task when it finishes."""
         facts = self.truth.projects.get(project)
         return facts is not None and self.paces.setting(project, facts.overrides, "on_finished", None) is not None
 
@@ -318,7 +318,7 @@ class Judge:
         self._take(request, reply)
 
     def _take(self, request: Message, reply: Message) -> None:
-        """A request was answered, in the turn that heard it or in a later one."""
+        """Judge a reply, in the turn that heard the request or in a later one."""
         session = request["session"]
         if reply["type"] == "error":
             return
@@ -339,7 +339,7 @@ class Judge:
         pass
 
     def _hear_hello(self, session: str, hello: Message) -> bool:
-        """Heed a hello; False: no news."""
+        """Apply a hello; return False if it is not newer."""
         n, _, _ = self.truth.facts.get(session, (0, 0, None))
         if hello["n"] < n or (hello["n"] == n and session in self._missed):
             return False
@@ -358,7 +358,7 @@ class Judge:
         return bool(hello["n"] > n)
 
     def _miss(self, session: str, tokens: list[int]) -> None:
-        """Nobody was there: others get these tasks, and the fetcher none until it says something new."""
+        """Record a message that could not be sent: others get its tasks, and the fetcher none until its next hello."""
         self.truth.takers.pop(session, None)
         self._missed[session] = None
         for token in tokens:
@@ -482,7 +482,7 @@ class Judge:
             self._fail("S2", name.taskid, f"{outcome}, but it was {_words(may_be)}")
         if outcome == "deferred":
             self._put(self.truth.deferred, name, True)
-            after = after if may_be == after else after | {WAITING}  # the lease may end in this very turn
+            after = after if may_be == after else after | {WAITING}  # the lease may end in this turn
         elif outcome != "merged":
             self._revoke(name)
         if outcome != "merged" or name in self._may_be or not self._is_held(name):
@@ -491,12 +491,12 @@ class Judge:
             self.crowds.fed(name.project)
 
     def _is_held(self, name: Name) -> bool:
-        """Before this turn a rerun held the task: only its release, a person or a replacement lets it go."""
+        """Whether a rerun kept the task before this turn: only its release, a user or a replacement ends that."""
         held = self.truth.tasks.get(name)
         return held is not None and held.is_held
 
     def _keep(self, name: Name, item: Message) -> None:
-        """A part of an answer was taken: all that it needs is what a success needs, and nothing has ended."""
+        """Judge an accepted part of a report: it needs what a success needs, and ends nothing."""
         if not item.get("part"):
             self._fail("S4", name.taskid, "an answer that was no part was kept as one")
         self._check_token(name, item["token"], ok=True)
@@ -511,7 +511,7 @@ class Judge:
             self._fail("S2", name.taskid, f"its answer counted, but it was {_words(may_be)}")
 
     def _count(self, name: Name, item: Message) -> None:
-        """An answer was taken for good."""
+        """Judge a report that counted."""
         token, ok = item["token"], item.get("ok", True)
         if item.get("part"):
             self._fail("S4", name.taskid, "a part of an answer was taken for all of it")
@@ -537,18 +537,18 @@ class Judge:
         return frozenset((WAITING, OVER))
 
     def _refuse(self, name: Name, item: Message) -> None:
-        """An answer was called stale."""
+        """Judge a report that was called stale."""
         lease = self.truth.leases.get(item["token"])
         if lease is not None and self._states(name) == {LEASED} and self._token(name) == item["token"]:
             self._fail("S4", name.taskid, f"the answer with {item['token']:x}, which is in force, was refused")
 
     def _revoke(self, name: Name) -> None:
-        """Whatever lease there was, it is no more."""
+        """End the task's lease, if it has one."""
         self.leases.end(self._token(name))
         self._tokens[name] = 0
 
     def _states(self, name: Name) -> frozenset[str]:
-        """What the task may be at this point of the turn."""
+        """Return the states that the task may have at this point of the turn."""
         if name in self._may_be:
             return self._may_be[name]
         held = self.truth.tasks.get(name)
@@ -560,7 +560,7 @@ class Judge:
         return frozenset((LEASED,)) if lease is not None and not lease.ended else KNOWN
 
     def _widen(self, name: Name, state: str) -> None:
-        """The task may be that as well."""
+        """Add a state that the task may have."""
         self._may_be[name] = self._states(name) | {state}
 
     def _token(self, name: Name) -> int:
@@ -609,7 +609,7 @@ class Judge:
         self.hosts.turned(handed)
 
     def _flow_on(self, turn: Round, numbers: Mapping[int, str]) -> None:
-        """Flows have made tasks, or ended some."""
+        """Judge tasks that flows have made or ended."""
         made, ended = self.streams.step(turn, numbers)
         for record in turn.kept.flows:
             self.crowds.fed(numbers[record.project])
@@ -631,7 +631,7 @@ class Judge:
             self.edges.cancelled(name)
 
     def _change(self, name: Name, operation: OperationRecord, *, surely: bool) -> None:
-        """An operation was about the task, surely or maybe."""
+        """Apply an operation to the task, surely or maybe."""
         action = operation.progress.action
         after = OVER if action == "cancel" else WAITING
         if action == "reprioritise":
@@ -659,7 +659,7 @@ class Judge:
                 self._fail("O1", name.taskid, f"its priority is {moved}, it was to be {operation.progress.priority}")
 
     def _may_expire(self, turn: Round, numbers: dict[int, str]) -> None:
-        """Tasks of which an attempt is said to have ended before it began."""
+        """Find expired tasks: the end of their attempt is written before its beginning."""
         for kept in turn.kept.attempts:
             if kept.attempt.outcome == "expired" and kept.project in numbers:
                 name = Name(numbers[kept.project], kept.taskid)
@@ -668,7 +668,7 @@ class Judge:
                 self._may_be[name] = self._states(name) | {OVER}
 
     def _drop_live(self, number: int) -> None:
-        """A project was cleared."""
+        """Record that a project was cleared."""
         for task, held in list(self.truth.tasks.items()):
             if held.number == number and held.state not in ENDED:
                 if UNKNOWN in self._states(task):
@@ -733,7 +733,7 @@ class Judge:
         self._put(self.truth.tasks, name, held)
 
     def _apply_deferred(self, name: Name, task: Task) -> None:
-        """The lease that an update waited for has ended: it is work from now on, whatever has finished meanwhile."""
+        """Apply a deferred update at the end of its lease: the task is work again, even if it has just finished."""
         self.attempts.updated(name, task)
         if name in self.truth.deferred:
             self._journal.drop(self.truth.deferred, name)
@@ -741,7 +741,7 @@ class Judge:
             self.crowds.fed(name.project)
 
     def _write_old(self, name: Name, task: Task, turn: Round) -> None:
-        """All of a task goes, or all but that it was."""
+        """Judge a task that retention dropped whole, or down to its bare record."""
         was, overrides = self.truth.tasks.get(name), self.truth.projects[name.project].overrides
         keep = self.paces.keep(name.project, overrides, STATE_NAMES[task.state], inf)
         is_moved = any(move[0].taskid == name.taskid and move[0].project == task.project for move in turn.kept.moves)

@@ -1,8 +1,8 @@
-"""Who holds what until when: what laws S3 and S7 are judged by.
+"""Leases with their fetchers and times, for laws S3 and S7.
 
-A lease is *in force* as long as nothing may have ended it. What may: an answer, a release, a hello that shows it to be
-lost, its time, the silence of its fetcher, the end of its task. A restart of the scheduler gives the fetcher time to
-be heard, so that what nobody has taken note of yet is in force again.
+A lease is *in force* as long as nothing may have ended it: a report, a release, a hello that shows it to be lost, its
+deadline, the silence of its fetcher, the end of its task. A restart of the scheduler gives fetchers time to be heard,
+so that an expired lease that the scheduler has not ended yet is in force again.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from tests.simulation.truth import EPSILON, Lease, Name, Truth
 from tests.simulation.world import Violation, World
 
 LONGEST_LEASE: Final = 1000.0
-"""Seconds; more than any extension that the cast asks for."""
+"""Seconds of the longest lease: more than any extension that the cast asks for."""
 
 
 class Leases:
-    """Watches hand-outs and how they end."""
+    """Judge of leases, from dispatch to end."""
 
     def __init__(self, world: World, truth: Truth) -> None:
         self._world = world
         self._truth = truth
 
     def begin(self, name: Name, task: Task) -> None:
-        """The task is handed out now."""
+        """Record that the task is dispatched now."""
         at = self._world.clock.now
         session, number = (task.lease.session, task.lease.number) if task.lease else ("", 0)
         self._check_capacity(name, session)
@@ -36,7 +36,7 @@ class Leases:
         self._truth.journal.put(self._truth.in_force, task.token, True)
 
     def states(self, session: str, hello: dict[str, Any]) -> None:
-        """The fetcher says what it has and what it works on."""
+        """Record a hello: tasks that the fetcher has and tasks that it works on."""
         before, running = self._truth.mentioned.get(session, {}), hello.get("running", [])
         unseen = {token: number for token, number in before.items() if number > hello["seen"]}
         self._truth.mentioned[session] = dict.fromkeys((*hello["holds"], *running), 0) | unseen
@@ -44,12 +44,12 @@ class Leases:
         self._truth.unnamed[session] = max(0, (hello.get("hung") or {"places": 0})["places"] - len(running))
 
     def lets_go(self, session: str, token: int) -> None:
-        """The fetcher says that it is through with a task."""
+        """Record that the fetcher no longer works on a task."""
         self._truth.running.get(session, {}).pop(token, None)
         self._truth.mentioned.get(session, {}).pop(token, None)
 
     def extend(self, token: int, lease: Lease, seconds: float | None) -> None:
-        """It lasts so long from now; also one whose time was up, if nobody has taken note of that yet."""
+        """Extend a lease to ``seconds`` from now, even an expired one that the scheduler has not ended yet."""
         until = self._world.clock.now + (seconds or timeout_of(lease.name.taskid))
         latest = max(until, lease.latest)
         renewed = lease._replace(until=until, latest=latest, ended=False)
@@ -57,14 +57,14 @@ class Leases:
         self._truth.journal.put(self._truth.in_force, token, True)
 
     def end(self, token: int) -> None:
-        """Something may have ended the lease, if there is one."""
+        """Record that something may have ended the lease, if there is one."""
         lease = self._truth.leases.get(token)
         if lease is not None:
             self._truth.journal.put(self._truth.leases, token, lease._replace(ended=True))
             self._truth.journal.drop(self._truth.in_force, token)
 
     def end_by_time(self) -> None:
-        """End what has run out by now, and what its fetcher was silent for too long to keep."""
+        """End leases that have expired, and those of fetchers that were silent for too long."""
         at, heard_at = self._world.clock.now, self._truth.heard_at
         for session, since in heard_at.items():
             if at >= since + FETCHER_TIMEOUT - EPSILON:
@@ -75,7 +75,7 @@ class Leases:
                 self.end(token)
 
     def restarted(self, *, same_boot: bool) -> None:
-        """A scheduler starts: deadlines are capped, and every fetcher has time to be heard."""
+        """Record a start: deadlines are capped, and every fetcher has time to be heard."""
         at = self._world.clock.now
         for session in self._truth.heard_at:
             self._truth.heard_at[session] = at
@@ -84,11 +84,11 @@ class Leases:
                 self._restart(held.token, at, same_boot)
 
     def active(self) -> list[tuple[int, Lease]]:
-        """All that are in force, by token."""
+        """List all leases that are in force, with their tokens."""
         return [(token, self._truth.leases[token]) for token in self._truth.in_force]
 
     def of(self, session: str) -> list[tuple[int, Lease]]:
-        """Those of one fetcher."""
+        """List the leases of one fetcher, with their tokens."""
         return [(token, lease) for token, lease in self.active() if lease.session == session]
 
     def _restart(self, token: int, at: float, same_boot: bool) -> None:

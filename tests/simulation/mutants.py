@@ -1,7 +1,7 @@
-"""Who watches the watchers: bugs planted in the real code, each of which a law must notice.
+"""Bugs planted in the real code, each of which a law must notice.
 
-    .venv/bin/python -m tests.simulation.mutants            all of them; 1 if one survives
-    .venv/bin/python -m tests.simulation.mutants zombie     those with that word in their name
+    .venv/bin/python -m tests.simulation.mutants            all bugs; exit status 1 if one survives
+    .venv/bin/python -m tests.simulation.mutants zombie     bugs with that word in their name
 
 A bug is planted by replacing a function of the running program for as long as some seeds are played. A new law comes
 with a mutant; a new fault of the weather comes with a mutant that only it reveals.
@@ -65,14 +65,14 @@ from tests.simulation.play import Play
 from tests.simulation.world import Violation
 
 SEEDS: Final = 60
-"""A mutant that survives so many is said to survive."""
+"""Seeds that a surviving mutant survives."""
 
 Replace = Callable[[Any, str, Any], Any]
-"""Replaces an attribute of an object until the mutant is healed; returns the original."""
+"""Function that replaces an attribute of an object until the mutant is removed, and returns the original."""
 
 
 class Mutant(NamedTuple):
-    """A planted bug and the laws that must catch it; in worlds with the crew, with weavers, with visitors."""
+    """Planted bug and the laws that must catch it, in worlds with the crew, weavers or visitors."""
 
     name: str
     laws: str
@@ -83,7 +83,7 @@ class Mutant(NamedTuple):
 
 
 class Catch(NamedTuple):
-    """How a mutant was caught: by which law, in which of the seeds."""
+    """Law that caught a mutant, and the number of seeds that it took."""
 
     law: str
     seeds: int
@@ -91,7 +91,7 @@ class Catch(NamedTuple):
 
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[None]:
-    """The program with the bug in it."""
+    """Plant the bug for the duration of the block."""
     originals: list[tuple[Any, str, Any]] = []
 
     def replace_(owner: Any, name: str, value: Any) -> Any:
@@ -266,7 +266,7 @@ def _bucket_full_after_a_restart(replace_: Replace) -> None:
         self.bucket.level = self.bucket.burst
 
     original = replace_(Project, "__init__", init)
-    replace_(host, "COMPARE_SHARE", 0.0)  # or else S8 would find it before S6 can
+    replace_(host, "COMPARE_SHARE", 0.0)  # otherwise S8 finds it before S6 can
 
 
 def _numbers_restart_at_0(replace_: Replace) -> None:
@@ -863,7 +863,7 @@ MUTANTS: Final = (
     Mutant("handed out while others are due", "P2", _handed_out_while_others_are_due),
     Mutant("what is due in the store only is overlooked", "P2", _due_in_the_store_only_overlooked),
     Mutant("never asleep", "L3", _never_asleep),
-    Mutant("finished while somebody holds it open", "F1", _finished_while_held),
+    Mutant("finished while a client keeps it open", "F1", _finished_while_held),
     Mutant("the end is not told", "F2", _end_not_told),
     Mutant("the end is forgotten", "F2", _end_forgotten),
     Mutant("checks without a limit", "C1", _checks_without_limit),
@@ -889,9 +889,9 @@ MUTANTS: Final = (
     Mutant("a hello forgets the places that hang", "H1 S7", _hung_places_forgotten_with_a_hello, crewed=True),
     Mutant("hung places have room", "S7 S9", _hung_places_have_room, crewed=True),
     Mutant("hung places without a token have room", "H1 S7", _places_without_a_token_have_room, crewed=True),
-    Mutant("whoever came first is served first", "P1", _first_come_first_served, crewed=True),
+    Mutant("the first fetcher is served first", "P1", _first_come_first_served, crewed=True),
     Mutant("a fetcher keeps its first priority", "P1", _keeps_its_first_priority, crewed=True),
-    Mutant("sets of wishes take turns whoever waits", "P1", _rings_only_rotate, crewed=True),
+    Mutant("sets of wishes take turns, in spite of priorities", "P1", _rings_only_rotate, crewed=True),
     Mutant("the next in the line is the worst", "P1", _next_in_line_is_the_worst, crewed=True),
     Mutant("newcomers wait behind the front", "P1", _newcomers_wait_behind, crewed=True),
     Mutant(
@@ -905,7 +905,7 @@ MUTANTS: Final = (
     Mutant("a rerun holds nothing", "S11", _reruns_hold_nothing, graphs=True),
     Mutant("a link lets go of what a rerun holds", "S11", _links_let_go_of_what_a_rerun_holds, graphs=True),
     Mutant("a crash forgets how far flows are", "W1 W2", _crash_forgets_how_far_flows_are, graphs=True),
-    Mutant("awaited by nobody, for ever", "G4 S12", _awaited_for_ever, graphs=True),
+    Mutant("awaited without children, for ever", "G4 S12", _awaited_for_ever, graphs=True),
     Mutant("no slot waits after a start", "S13", _no_slot_waits_after_a_start, slotted=True),
     Mutant("slots go twice as fast", "S13", _slots_half_as_slow, slotted=True),
     Mutant("a slot has one more out than it may", "S14", _one_more_than_a_slot_may, slotted=True),
@@ -913,11 +913,11 @@ MUTANTS: Final = (
     Mutant("a slot stays full when it is cleared", "S15", _slots_stay_full_when_cleared, slotted=True),
     Mutant("follow-ups pass full slots", "S15", _follow_ups_pass_full_slots, slotted=True),
 )
-"""The first fourteen are those that the prototype of this simulation was tried with."""
+"""All mutants; the first fourteen are those of the simulation's prototype."""
 
 
 def main() -> int:
-    """Print the table; 1 if a mutant survives."""
+    """Print the table; return 1 if a mutant survives."""
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     survivors = 0
     print(f"{'mutant':<42} {'must be caught by':<18} caught by")

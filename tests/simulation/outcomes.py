@@ -1,4 +1,4 @@
-"""Requests and their replies side by side: which new task, follow-ups included, came to which outcome."""
+"""Outcomes of new tasks, follow-ups included, from requests and their replies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Message = dict[str, Any]
 
 
 def outcomes(request: Message, reply: Message) -> Iterable[tuple[Name, str]]:
-    """What became of each new task of a request, follow-ups included."""
+    """Yield the outcome of each new task of a request, follow-ups included."""
     if reply["type"] == "new-task-reply":
         yield from paired(request["tasks"], reply["outcomes"], request["project"])
     elif reply["type"] == "done-reply":
@@ -20,7 +20,7 @@ def outcomes(request: Message, reply: Message) -> Iterable[tuple[Name, str]]:
 
 
 def follow_ups(request: Message, reply: Message) -> list[list[tuple[Name, str]]]:
-    """Per item of a ``done``, what became of its follow-ups."""
+    """List the outcomes of follow-ups, for each item of a ``done``."""
     lists = reply.get("new") or [[] for _ in request["tasks"]]
     return [
         list(paired(item.get("new", []), became, item["project"]) if became else [])
@@ -29,13 +29,13 @@ def follow_ups(request: Message, reply: Message) -> list[list[tuple[Name, str]]]
 
 
 def paired(items: list[Message], became: list[str], project: str) -> Iterable[tuple[Name, str]]:
-    """Each new task and what became of it."""
+    """Yield each new task with its outcome."""
     for item, outcome in zip(items, became, strict=True):
         yield Name(item.get("project") or project, item["taskid"]), outcome
 
 
 def by_request(said: list[tuple[bytes, Message]]) -> dict[tuple[bytes, int], list[Message]]:
-    """The replies, by where they go to and the number of the request that they answer."""
+    """Group replies by peer and number of the request."""
     replies: dict[tuple[bytes, int], list[Message]] = {}
     for peer, message in said:
         if "n" in message:
@@ -44,7 +44,7 @@ def by_request(said: list[tuple[bytes, Message]]) -> dict[tuple[bytes, int], lis
 
 
 def first_task(request: Message) -> str:
-    """A taskid that a request is about; empty if it is about none."""
+    """Find a taskid in a request; empty if there is none."""
     tasks = request.get("tasks") or [{}]
     taskids = request.get("taskids") or [tasks[0].get("taskid", "")]
     return str(taskids[0])

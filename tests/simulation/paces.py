@@ -1,7 +1,7 @@
-"""Law S6: in any window a project hands out at most burst + rate * t, across restarts.
+"""Law S6: in any t seconds a project dispatches at most burst + rate * t, across restarts.
 
-Each project has a bucket that is filled step by step and never refilled by a crash, its *ceiling*: it must never go
-below nothing. A second one, its *floor*, is what the project is surely granted: a power cut empties it.
+Each project has a bucket that is filled step by step and never refilled by a crash, its *ceiling*, which must never
+become negative. A second one, its *floor*, has the tokens that the project surely has: a power cut empties it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tests.simulation.truth import EPSILON, Facts, Name, Pace, Truth
 from tests.simulation.world import Violation, World
 
 LEAST_BURST: Final = 1.0
-"""Of any project, in tokens."""
+"""Tokens of the smallest burst of a project."""
 
 
 class Paces:
-    """Watches hand-outs, and who changes rates."""
+    """Judge of dispatches and changes of rates."""
 
     def __init__(self, world: World, truth: Truth, config: CoreConfig) -> None:
         self._world = world
@@ -30,31 +30,31 @@ class Paces:
                 shared[name] = Pace(pace.rate, pace.burst, pace.burst, 0.0)
 
     def made(self, name: str, facts: Facts) -> None:
-        """A project is new; its bucket is full."""
+        """Record a new project, whose bucket is full."""
         rate, burst = self._settings(name, facts)
         for paces in (self._truth.ceilings, self._truth.floors):
             paces[facts.number] = Pace(rate, burst, burst, self._world.clock.now)
 
     def kept_on(self, name: str, number: int, facts: Facts) -> None:
-        """A project goes on under another number, at its pace."""
+        """Record that a project continues under another number, at its pace."""
         for paces in (self._truth.ceilings, self._truth.floors):
             before = paces[number]
             paces[facts.number] = Pace(before.rate, before.burst, before.level, before.at)
         self.changed(name, facts)
 
     def changed(self, name: str, facts: Facts) -> None:
-        """A project has other settings from now on."""
+        """Record new settings of a project."""
         rate, burst = self._settings(name, facts)
         for pace in self._of(facts.number):
             pace.change(rate, burst, self._world.clock.now)
 
     def went_through_others(self, facts: Facts) -> None:
-        """A project has had several settings in one turn: of its tokens those are surely left that any burst leaves."""
+        """Record several settings in one turn: the project surely keeps only the tokens of the smallest burst."""
         _, floor = self._of(facts.number)
         floor.level = min(floor.level, LEAST_BURST)
 
     def configured(self, config: CoreConfig) -> None:
-        """Another config is in force from now on."""
+        """Record a new config."""
         self._config = config
         for name, facts in self._truth.projects.items():
             self.changed(name, facts)
@@ -64,13 +64,13 @@ class Paces:
             self._fill(name)
 
     def _fill(self, name: str) -> None:
-        """A shared bucket of which nobody has ever taken a token is full, whatever its pace was before."""
+        """Fill a shared bucket that has never lost a token: it is full, at any former pace."""
         ceiling = self._truth.shared_ceilings[name]
         if name not in self._drawn:
             ceiling.level = ceiling.burst
 
     def restarted(self, config: CoreConfig, *, same_boot: bool) -> None:
-        """A scheduler starts; the settings may have changed at any time while none ran."""
+        """Record a start; the settings may have changed at any time while no scheduler ran."""
         self._config = config
         for name, facts in self._truth.projects.items():
             rate, burst = self._settings(name, facts)
@@ -89,12 +89,12 @@ class Paces:
             floor.level = floor.level if same_boot else 0.0
 
     def power_cut(self) -> None:
-        """Nothing is granted until a scheduler starts again."""
+        """Empty all floors until a scheduler starts again."""
         for pace in (*self._truth.floors.values(), *self._truth.shared_floors.values()):
             pace.level = -inf
 
     def pay(self, name: Name) -> None:
-        """A task of the project is handed out now."""
+        """Spend a token for a task that is dispatched now."""
         for whose, (ceiling, floor) in self._paid(name.project):
             self._drawn.add(whose)
             for pace in (ceiling, floor):
@@ -104,7 +104,7 @@ class Paces:
                 raise Violation("S6", name.taskid, f"{whose} is {-ceiling.level:.4f} tokens beyond its pace")
 
     def next_at(self, project: str) -> float:
-        """When the project surely has a token."""
+        """Return the time at which the project surely has a token."""
         at = self._world.clock.now
         for _, (_, floor) in self._paid(project):
             floor.settle(self._world.clock.now)
@@ -112,13 +112,13 @@ class Paces:
         return at
 
     def setting(self, name: str, overrides: dict[str, Any], key: str, default: Any) -> Any:
-        """A setting of a project, whose overrides are these."""
+        """Look up a setting of a project with these overrides."""
         config = self._config
         layers: dict[str, Any] = {**config.defaults, **config.projects.get(name, {}), **overrides}
         return layers.get(key, default)
 
     def keep(self, name: str, overrides: dict[str, Any], key: str, default: Any) -> Any:
-        """A key of the setting ``keep`` of a project, whose overrides are these."""
+        """Look up a key of the setting ``keep`` of a project with these overrides."""
         layers = self._config.defaults, self._config.projects.get(name, {}), overrides
         tables: list[Any] = [layer.get("keep", {}) for layer in layers]
         return next((table[key] for table in reversed(tables) if key in table), default)

@@ -1,8 +1,8 @@
-"""Law H1: free, running and hung places of a fetcher are those of its hello, and each is told as it is.
+"""Law H1: free, running and hung places of a fetcher add up to its hello, and replies show each as it is.
 
-*Running* are the leases that the store has. A place *hangs* at least if the fetcher says that it runs a task of which
-it has no lease, and at most if it has spoken of such a task, or may not have seen it yet; or if it states more hung
-places than it names tasks. What a ``fetchers`` that a turn hears first is answered was so when the turn before ended.
+*Running* places are those of leases in the store. A place surely *hangs* if the fetcher says that it runs a task whose
+lease has ended, and may hang if it has mentioned such a task, or may not have seen it yet, or if it states more hung
+places than tasks. The first ``fetchers`` request of a turn is answered with the state at the end of the previous turn.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Message = dict[str, Any]
 
 
 class Held(NamedTuple):
-    """What holds places of a fetcher."""
+    """Tasks that occupy places of a fetcher."""
 
     session: str
     capacity: int
@@ -29,7 +29,7 @@ class Held(NamedTuple):
 
 
 class Places:
-    """Watches what people are told of fetchers."""
+    """Judge of replies about fetchers."""
 
     def __init__(self, world: World, truth: Truth) -> None:
         self._world = world
@@ -37,19 +37,19 @@ class Places:
         self._expected: dict[str, Held] | None = None
 
     def begin(self, requests: list[tuple[bytes, Message]], *, missed: bool) -> None:
-        """A turn begins that hears these requests; ``missed``: it takes back first what could not be sent."""
+        """Begin a turn with these requests; ``missed``: it first takes back tasks that could not be sent."""
         is_asked = bool(requests) and requests[0][1]["type"] == "fetchers" and not missed
         self._expected = self._held() if is_asked else None
 
     def told(self, reply: Message) -> None:
-        """The first answer of the turn to a ``fetchers``; those that come later in it are not judged."""
+        """Judge the first reply of the turn to a ``fetchers``; later ones are not judged."""
         expected, self._expected = self._expected or {}, None
         for row in reply["fetchers"]:
             if row["session"] in expected:
                 _check(expected[row["session"]], row)
 
     def _held(self) -> dict[str, Held]:
-        """By pseudonym, all fetchers that are surely heard."""
+        """Map pseudonyms to the places of all fetchers that are surely heard."""
         truth, now = self._truth, self._world.clock.now
         leased: dict[str, set[int]] = {}
         for task in truth.tasks.values():

@@ -1,4 +1,4 @@
-"""People who stage flows, in batches of any size, submit most of them, and sometimes cancel one."""
+"""Producers that stage flows in batches of any size, submit most of them, and sometimes cancel one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_PENDING: Final = 3
 
 
 def plan(rng: Random, project: str, number: int, outside: list[str]) -> list[Message]:
-    """The tasks of a flow, parents first; now and then one waits for a task outside."""
+    """Draw the tasks of a flow, parents first; now and then one waits for a task outside."""
     tasks: list[Message] = []
     for place in range(rng.randrange(2, 9)):
         before = [task["taskid"] for task in tasks]
@@ -30,7 +30,7 @@ def plan(rng: Random, project: str, number: int, outside: list[str]) -> list[Mes
 
 
 class Planner:
-    """Stages and submits flows, one after the other; some have tasks that are known already."""
+    """Producer that stages and submits flows, one after the other; some have known tasks."""
 
     def __init__(self, world: World, told: Told, project: str, outside: list[str]) -> None:
         self._world = world

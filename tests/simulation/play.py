@@ -1,6 +1,6 @@
-"""One seed from beginning to end: bad weather, then calm, then the reckoning.
+"""Play of one seed from beginning to end: bad weather, then calm, then the final checks.
 
-0 ────────── bad weather ──────────► STORM_SECONDS ── calm: everything accepted comes to its end ──► reckoning
+0 ────────── bad weather ──────────► STORM_SECONDS ── calm: every accepted task ends ──► final checks
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from tests.simulation.world import Violation, Weather, World
 
 STORM_SECONDS: Final = 900.0
 SETTLE_SECONDS: Final = 100.0
-"""After these, nothing that was sent in the storm is still on its way."""
+"""Seconds after which no message of the storm is still on its way."""
 
 CALM_SECONDS: Final = 3600.0
-"""Law L1: within these everything accepted is over, once the wall clock shows again what it has ever shown. A delayed
-task keeps its time when the clock is put back, and the restarts of one storm may put it back by more than an hour."""
+"""Seconds of calm in which every accepted task finishes (law L1), once the wall clock has caught up with its latest
+time. A delayed task keeps its time when the clock is put back, by more than an hour in the restarts of one storm."""
 
 LOOK_SECONDS: Final = 50.0
 
@@ -49,17 +49,17 @@ HEADS: Final = (
     (8, PLENTY, 6000),
     (4096, PLENTY, PLENTY),
 )
-"""Bounds of heads: tasks, bytes, bytes of all heads together. A task takes about 550 bytes."""
+"""Bounds of heads: tasks, bytes, bytes of all heads. A task takes about 550 bytes."""
 
 
 class Played(NamedTuple):
-    """What a world came to.
+    """Result of a world.
 
     Attributes:
-        digest: of its trace; law D1: the same for the same seed, for any PYTHONHASHSEED and any store.
-        crowded: part of the turns that heard several messages, of those that heard any.
-        writes: batches that were to be written.
-        refills, busy_refills: orders that were read further; those in turns that heard something.
+        digest: of its trace; law D1: equal for equal seeds, for any PYTHONHASHSEED and any store.
+        crowded: share of turns with several messages, among those with any.
+        writes: batches to write.
+        refills, busy_refills: reads that extended a head; those in turns with messages.
     """
 
     digest: str
@@ -75,18 +75,18 @@ class Played(NamedTuple):
 
 
 class Play:
-    """A world and everybody in it.
+    """World with its cast.
 
     Args:
-        forgetful: a power cut loses what was not synced; False lets the memory behave like a directory.
+        forgetful: whether a power cut loses unsynced writes; False lets the memory behave like a directory.
         plan: a fault for one particular write.
-        crewed: the crew lives in it, too: fetchers with names and priorities, who are drained now and then.
-        graphs: the weavers live in it, too, and push tasks that wait for others.
-        slotted: the visitors live in it, too, and push pages to projects that are divided into slots.
+        crewed: add the crew: fetchers with names and priorities, which are drained now and then.
+        graphs: add the weavers, who push tasks with parents.
+        slotted: add the visitors, who push pages to projects that are divided into slots.
 
     Attributes:
-        world: it.
-        crewed, graphs, slotted: as they were given.
+        world: clocks, network and trace.
+        crewed, graphs, slotted: the arguments.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class Play:
         return self.judge.edges.under_way() or self.judge.streams.under_way()
 
     def _not_over(self) -> list[Name]:
-        """What is to be done yet; whether what is blocked is to be released is a law of its own."""
+        """List unfinished tasks; blocked ones have a law of their own."""
         return [name for name, held in self.judge.truth.tasks.items() if held.state not in (*OVER, BLOCKED)]
 
     def _cancel_recurring(self, rest: list[Name]) -> None:
@@ -195,7 +195,7 @@ class Play:
                 self._operator.end_for_good(project, taskids)
 
     def _reckon(self) -> None:
-        """Law L1, and law S1 against the store as somebody else finds it."""
+        """Judge law L1, and law S1 against the store as another process reads it."""
         self._must_be_over(self._not_over())
         for project in self.judge.crowds.owed():
             raise Violation("F2", project, f"{project} has nothing left to do and has not finished")
@@ -214,7 +214,7 @@ class Play:
             raise Violation("L1", name.taskid, reason)
 
     def _reopen(self) -> None:
-        """What the store has after everybody has gone is what was kept."""
+        """Check that the store, opened again at the end, has what was written."""
         if self.site.host is None:
             raise Violation("L1", "daemon", "no daemon runs after all this calm")
         self.site.stop()
@@ -255,7 +255,7 @@ def play(
     graphs: bool = False,
     slotted: bool = False,
 ) -> Played:
-    """Play one seed; print what is needed to understand it if a law is broken.
+    """Play one seed; print a report if a law is broken.
 
     Raises:
         Violation: a law is broken.
@@ -282,7 +282,7 @@ def _play(one: Play, store: StoreName) -> Played:
 
 
 def report(one: Play, error: BaseException, store: StoreName) -> str:
-    """Law, seed, the last lines of the trace of the task that it is about, and how to see it again."""
+    """Describe a violation: law, seed, last lines of the trace about its task, and the command that repeats it."""
     law = error.law if isinstance(error, Violation) else type(error).__name__
     task = error.task if isinstance(error, Violation) else ""
     world = one.world
@@ -294,7 +294,7 @@ def report(one: Play, error: BaseException, store: StoreName) -> str:
 
 
 def draw_config(rng: Random, keeps: Random) -> CoreConfig:
-    """The config of one world; some have tiny heads, some turns of three tasks."""
+    """Draw the config of one world; some have tiny heads, some turns of three tasks."""
     defaults: Layer = {
         "processing_timeout": PROCESSING_TIMEOUT,
         "retry_delay": RETRY_DELAY,
@@ -337,11 +337,11 @@ _MORE: Final[tuple[Layer, ...]] = (
     {"bucket": SHARED, "rate": inf, "on_finished": {}},
     {"on_finished": {"priority": 3}, "max_processing": 3.0},
 )
-"""What a section of the config says besides its pace."""
+"""Settings of a section of the config besides its pace."""
 
 _KEEPS: Final[tuple[Layer, ...]] = (
     {},
     {"keep": {"success": 50.0, "failed": 200.0, "cancelled": 0.0}},
     {"keep": {"success": 0.0, "failed": 5.0, "then": "forget"}},
 )
-"""How long what is over is kept."""
+"""Settings ``keep`` of finished tasks."""

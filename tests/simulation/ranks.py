@@ -1,11 +1,11 @@
-"""Laws P1 and P2: each task goes to the best waiting fetcher that could take it, and no better one is due meanwhile.
+"""Laws P1 and P2: each task goes to the best waiting fetcher that could take it, and no better task is due then.
 
-Hand-outs of a turn have numbers that grow. A fetcher *surely waited* for one of them if by its own words, and counting
-what it had been given before that, it had a free place and wanted the project. Who may rest, or drains, need not have
-waited; a suspect need not be for everybody.
+Dispatches of a turn have growing numbers. A fetcher *surely waited* for one if by its own hello, and counting its
+earlier tasks, it had a free place and wanted the project. Fetchers that may rest or drain need not have waited; a
+suspect need not be for every fetcher.
 
-A task that is due is ready in the turn in which one of its project is handed out that it has to go before: of a higher
-priority, or of the same one and older. A project whose due tasks are too many for a turn hands out nothing.
+A due task is ready in the turn that dispatches a task of its project that it has to go before: one of a lower priority,
+or of the same priority and younger. A project with too many due tasks for a turn dispatches nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.simulation.world import Violation, World
 
 
 class HandOut(NamedTuple):
-    """A task is given to a session; ``number`` says in which order."""
+    """Dispatch of a task to a session; ``number`` gives the order."""
 
     number: int
     name: Name
@@ -31,7 +31,7 @@ class HandOut(NamedTuple):
 
 
 class Ranks:
-    """Watches who has which priority, and who gets what."""
+    """Judge of priorities of fetchers and their tasks."""
 
     def __init__(self, world: World, truth: Truth) -> None:
         self._world = world
@@ -40,19 +40,19 @@ class Ranks:
         self._handed: list[HandOut] = []
 
     def stated(self, session: str, hello: dict[str, Any]) -> None:
-        """A hello was heard that is newer than all of its session before."""
+        """Record a hello that is newer than all earlier ones of its session."""
         self._priorities[session] = hello.get("priority", 0)
 
     def restarted(self) -> None:
-        """A scheduler has loaded the store; until it hears a hello it knows no priority."""
+        """Record a restart: until a hello, the scheduler does not know the session's priority."""
         self._priorities.clear()
 
     def handed(self, hand_out: HandOut) -> None:
-        """A task was given to a session, in this turn."""
+        """Record a dispatch of this turn."""
         self._handed.append(hand_out)
 
     def turned(self, wall: float) -> None:
-        """A turn is over, in which the wall clock showed ``wall``."""
+        """Judge the dispatches of a turn at wall time ``wall``."""
         handed, self._handed = sorted(self._handed), []
         if handed:
             self._check_order(handed, wall)
@@ -82,7 +82,7 @@ class Ranks:
                 raise Violation("P2", each.name.taskid, f"it was handed out, and {first[1]}, which goes before, is due")
 
     def _waiting(self, hand_out: HandOut, rooms: dict[str, int], later: Counter[str]) -> list[str]:
-        """Who could have had it when it was given away."""
+        """List fetchers that could have had the task when it was dispatched."""
         could = []
         for session, room in rooms.items():
             wishes = self._truth.facts[session][2]
@@ -91,14 +91,14 @@ class Ranks:
         return could
 
     def _surely_waits(self, session: str) -> bool:
-        """Whether it would have been given something, if it had room."""
+        """Whether the fetcher would have got a task, if it had room."""
         now, truth = self._world.clock.now, self._truth
         may_rest = truth.released_at.get(session, -inf) + REST_MOST_SECONDS > now - EPSILON
         is_heard = truth.heard_at[session] + FETCHER_TIMEOUT > now + EPSILON
         return is_heard and not may_rest and not truth.draining.get(session)
 
     def _room(self, session: str) -> int:
-        """How many tasks more it would surely take after the turn."""
+        """Count the further tasks that the fetcher would surely take after the turn."""
         truth = self._truth
         held = [task.token for task in truth.tasks.values() if task.state == PROCESSING]
         holding = sum(truth.leases[token].session == session for token in held)

@@ -1,8 +1,8 @@
-"""Law S8: what the store says and what the scheduler has in memory are the same, order included.
+"""Law S8: store and memory of the scheduler are equal, order included.
 
-Two looks: the heads in memory against the whole orders in the store, read through the ledger that is in use; and a
-scheduler that is loaded anew from a copy of the store against the running one. Capacities and the fairness of
-projects are not kept, so they are not compared.
+Two comparisons: heads in memory with the whole orders in the store, read through the ledger in use; and a scheduler
+that is loaded from a copy of the store with the running one. Capacities and fairness of projects are not stored, so
+they are not compared.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REFILLS: Final = 100
 
 
 def compare_with_store(core: Scheduler, ledger: Ledger) -> None:
-    """The heads hold exactly the stored entries below their floors, and the counts are those of the store."""
+    """Check that heads have exactly the stored entries below their floors, and counts are those of the store."""
     for project in core._state.projects.by_name.values():
         ready = project.queue.ready
         if isinstance(ready, SlotQueue):
@@ -46,7 +46,7 @@ def compare_with_store(core: Scheduler, ledger: Ledger) -> None:
 
 
 def _compare_slots(project: Project, ready: SlotQueue, ledger: Ledger) -> None:
-    """The same of each slot in memory; that the others are found in time, the store's own check says."""
+    """Check the heads of slots in memory; the store's own check says whether other slots are found in time."""
     for slot in ready.slots.by_number.values():
         ref = SlotRef(project.number, slot.number, slot.number << SLOT_SHIFT, EVERYTHING, EVERYTHING)
         stored = ledger.find(Needs(slots=[ref])).slots[ref].tasks
@@ -56,7 +56,7 @@ def _compare_slots(project: Project, ready: SlotQueue, ledger: Ledger) -> None:
 
 
 def snapshot_equals_reload(core: Scheduler, copy: Store, boot_id: str, now: Now) -> None:
-    """A scheduler that is loaded from a copy of the store is the running one."""
+    """Check that a scheduler that is loaded from a copy of the store equals the running one."""
     problems = check(copy, Findings()).problems
     if problems:
         raise Violation("S12", "", "; ".join(map(str, problems)))
@@ -106,7 +106,7 @@ def _same_head(running: Project, state: int, fresh: Head, order: Head) -> None:
 
 
 def _end(project: Project, now: Now) -> tuple[Any, ...]:
-    """How far the project is from its end."""
+    """Collect the project's progress towards its end."""
     queue = project.queue
     waiting = queue.unfinished, queue.waiting_retries
     return waiting, project.armed, project.finished, project.is_held(now.wall), project.cleared
@@ -127,7 +127,7 @@ _FIELDS: Final = (
 
 
 def _row(task: Task) -> dict[str, Any]:
-    """Everything of a task that the store keeps; its spec may have to be read yet."""
+    """Collect all stored fields of a task; its spec may not have been read yet."""
     return {field: getattr(task, field) for field in _FIELDS}
 
 
@@ -146,7 +146,7 @@ def _same(project: Project, what: str, stored: Any, running: Any) -> None:
 
 
 def _first(stored: Any, running: Any) -> str:
-    """The first difference, for people."""
+    """Describe the first difference."""
     if not (isinstance(stored, list) and isinstance(running, list)):
         return f"{stored}, the scheduler {running}"
     pairs = zip(stored, running, strict=False)

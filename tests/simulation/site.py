@@ -1,4 +1,4 @@
-"""Where daemons run, one after the other, sometimes two at once: the machine, its disk, the config, and bad luck."""
+"""Site of the daemons, which run one after the other, sometimes two at once, and their bad luck."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.simulation.world import Crash, World
 
 
 class Site:
-    """Where daemons run, one after the other, sometimes two at once: the machine, its disk, the config.
+    """Site of the daemons: the machine, its disk, the config.
 
     Attributes:
         crashes: deaths of daemons.
-        turns, crowded: that heard something; that heard more than one message.
-        refills, busy_refills: orders that were read further; those in turns that heard something.
+        turns, crowded: turns with messages; turns with several.
+        refills, busy_refills: reads that extended a head; those in turns with messages.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class Site:
         self._plan_bad_luck("wall_step_every", self._step_forward)
 
     def count(self, frames: int) -> None:
-        """A turn heard so many frames."""
+        """Count a turn by its number of frames."""
         self.turns += frames > 0
         self.crowded += frames > 1
 
     def count_refills(self, orders: int, *, busy: bool) -> None:
-        """A turn, which heard something or not, read so many orders further."""
+        """Count the orders that a turn, with messages (``busy``) or without, has read further."""
         self.refills += orders
         self.busy_refills += orders * busy
 
@@ -67,7 +67,7 @@ class Site:
             self.host.configure(config)
 
     def stop(self) -> None:
-        """Stop the daemon that runs, in good order if that can be had."""
+        """Stop the running daemon, cleanly if possible."""
         if self.host is None:
             return
         try:
@@ -76,14 +76,14 @@ class Site:
             self.host.die("dies as it stops")
 
     def close(self) -> None:
-        """Let go of the store; no daemon runs any more."""
+        """Close the store, after the last daemon has ended."""
         self.host = None
         self._store.close()
 
     # ------------------------------------------------------------------------------------ deaths and births
 
     def died(self, host: Host, how: str) -> None:
-        """A daemon died, or its whole machine."""
+        """Record the death of a daemon, or of its machine."""
         self.crashes += 1
         host.die(how)
         if host is not self.host:
@@ -94,7 +94,7 @@ class Site:
         self._begin_later()
 
     def failed(self, host: Host) -> None:
-        """The store failed a daemon, which begins again from what the store has; its connections stay open."""
+        """Restart a daemon after a store error, from the store; its connections stay open."""
         host.die("gives up: the store failed")
         if host is self.host:
             self._callers = list(host.callers)
@@ -143,7 +143,7 @@ class Site:
             self._plan_bad_luck(kind, befall)
 
     def _restart(self) -> None:
-        """An orderly stop, sometimes of the machine as well."""
+        """Stop the daemon cleanly, sometimes with its machine, and start it again."""
         if self.host is None:
             return
         self.stop()
@@ -153,7 +153,7 @@ class Site:
         self._begin_later()
 
     def _usurp(self) -> None:
-        """A second scheduler starts, while the first, which only seemed dead, still has messages to work on."""
+        """Start a second scheduler while the first, which only seemed dead, still has messages to process."""
         old = self.host
         if old is not None:
             old.is_succeeded = True

@@ -1,6 +1,6 @@
-"""Laws L2 and L3: the scheduler sleeps never past something due, and is awake only if there is something to do.
+"""Laws L2 and L3: the scheduler never sleeps past due work, and is awake only if there is work.
 
-What is due is found by looking at everything that the store has, at every turn: slow, and too simple to be wrong.
+Due work is found by scanning the whole store at every turn: slow, and too simple to be wrong.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tests.simulation.visitors import PROJECTS as DIVIDED
 from tests.simulation.world import Violation, World
 
 OLD_LATE: Final = 60.0
-"""Seconds that what is old may stay, so that much of it goes at once."""
+"""Seconds that old tasks may stay, so that many are dropped at once."""
 
 SPINS: Final = 50
-"""Turns that had nothing to do and wanted another one at once, while the scheduler neither slept nor said or wrote
-anything unasked. Fewer are none: what a turn wants to know is read by the next one, which may then write."""
+"""Idle turns in a row that ask for another one at once, from which on the scheduler is said to spin: it neither sleeps,
+sends nor writes. Fewer are allowed: the next turn reads what a turn needs, and may then write."""
 
 
 class Sleep:
-    """Watches when the scheduler wants to wake up."""
+    """Judge of the scheduler's wake-ups."""
 
     def __init__(self, world: World, truth: Truth, paces: Paces) -> None:
         self._world = world
@@ -37,13 +37,13 @@ class Sleep:
         self._spins = 0
 
     def turned(self, *, heard: bool, did: bool) -> None:
-        """A turn was taken; ``heard``: it was asked something; ``did``: it said or wrote something."""
+        """Judge a turn; ``heard``: it had requests; ``did``: it sent or wrote something."""
         self._was_idle = not heard and not did
         if did and not heard:
             self._spins = 0
 
     def until(self, now: Now, boot: float) -> None:
-        """The scheduler will sleep until then if nothing is heard."""
+        """Judge a sleep until ``boot`` (boot-clock seconds), if no message comes."""
         self._count_spin(awake=boot <= now.boot)
         wakes_at = self._world.machine.when(boot)
         if wakes_at <= self._world.clock.now + EPSILON:
@@ -54,7 +54,7 @@ class Sleep:
                 raise Violation("L2", task, f"{reason} at {due_at:.3f}, {late:.3f} s before the next turn")
 
     def _due(self) -> Iterable[tuple[float, str, str]]:
-        """Rows of (true time, taskid, reason): everything that needs a turn, by looking at everything."""
+        """Yield (true time, taskid, reason) for all work that needs a turn, by a scan of everything."""
         offset = self._world.machine.wall_offset
         ready: dict[str, str] = {}
         suspected: dict[str, bool] = {}
@@ -79,7 +79,7 @@ class Sleep:
                 if keep is None:
                     keep = kept[name.project, held.state] = self._keep(name.project, held.state)
                 yield key_time(held.key) + keep + OLD_LATE - offset, name.taskid, "it is old"
-        # Who has suspects may not have others, and what is behind these may have to wait for them.
+        # A fetcher with suspects may get no other tasks, so tasks behind suspects may have to wait.
         sure = {project: taskid for project, taskid in ready.items() if not suspected[project]}
         yield from self._wanted(sure, holding, out)
         for record in self._truth.records.values():
@@ -89,7 +89,7 @@ class Sleep:
                 yield record.until - offset, record.name, "its pause is over"
 
     def _keep(self, project: str, state: int) -> float:
-        """Seconds that what is over in this way is kept."""
+        """Return the seconds for which finished tasks of this state are kept."""
         facts = self._truth.projects[project]
         return float(self._paces.setting(project, facts.overrides, f"keep_{STATE_NAMES[state]}", inf))
 
@@ -104,7 +104,7 @@ class Sleep:
                 yield self._paces.next_at(project) + EPSILON, taskid, f"{session} could have it"
 
     def _taker(self, project: str, holding: dict[str, int]) -> str:
-        """A session that has said that it would take a task of the project now."""
+        """Find a session whose hello says that it would take a task of the project now."""
         for session in self._truth.takers:
             if self._truth.draining.get(session):
                 continue

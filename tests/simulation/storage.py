@@ -1,9 +1,9 @@
-"""Where the scheduler keeps its state: a real store, behind faults.
+"""Storage of the scheduler: a real store, behind faults.
 
-MemoryDisk   forgets what was not synced when the machine dies
-RocksDisk    a directory, really closed and opened again; it keeps what was written, because a power cut of the
-             machine that runs the test can't be had. To compare the two, let the memory keep it too.
-DatabaseDisk the same in a schema of a real server
+MemoryDisk   loses unsynced writes when the machine dies
+RocksDisk    a directory, really closed and opened again; it keeps all writes, because the test's own machine has no
+             power cut. To compare the two, let the memory keep them too.
+DatabaseDisk a schema of a real server; it keeps all writes, too
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from tests.simulation.world import Crash
 ROCKS_CACHE_BYTES: Final = 8 << 20
 
 Fault = Literal["", "crash before", "crash after", "fails", "unknown"]
-"""What happens to the next write: it, or the whole process; ``unknown`` fails after having been written."""
+"""Fault of the next write: the write fails, or the process dies; ``unknown`` fails after having been written."""
 
 
 class Storage(Protocol):
-    """What outlives every process."""
+    """Storage that outlives every process."""
 
     def open(self) -> Store:
-        """A store on it."""
+        """Open a store on the storage."""
 
     def power_cut(self, lucky: int) -> None:
-        """Lose what was not synced, but for the first ``lucky`` writes."""
+        """Lose unsynced writes, except for the first ``lucky`` ones."""
 
     def copy(self) -> Store | None:
-        """A store with the same content that nobody else uses, if that is cheap."""
+        """Copy the content into a store for the caller alone; None if that is expensive."""
 
 
 class MemoryDisk:
@@ -76,7 +76,7 @@ class RocksDisk:
 
 
 class DatabaseDisk:
-    """Storage in a schema of a database. Drop it."""
+    """Storage in a schema of a database, which the caller drops."""
 
     def __init__(self) -> None:
         self._target = new_target()
@@ -100,7 +100,7 @@ StoreName = Literal["memory", "rocks", "postgres"]
 
 @contextmanager
 def storage_of(name: StoreName) -> Iterator[Storage]:
-    """New storage, which is gone afterwards."""
+    """Make new storage, and remove it after the block."""
     if name == "memory":
         yield MemoryDisk()
     elif name == "rocks":
@@ -115,7 +115,7 @@ def storage_of(name: StoreName) -> Iterator[Storage]:
 
 
 class Plan:
-    """A fault planned for one write, counted over all daemons, those that begin and end an epoch included.
+    """Plan of a fault for one write, counted over all daemons, writes that begin and end an epoch included.
 
     Attributes:
         tried: writes so far.
@@ -127,18 +127,18 @@ class Plan:
         self.tried = 0
 
     def next(self) -> Fault:
-        """What is to befall the next write."""
+        """Return the fault of the next write."""
         self.tried += 1
         return self._fault if self.tried == self._write else ""
 
 
 class FaultyStore:
-    """A store that fails when it is told to.
+    """Store that fails on demand.
 
     Attributes:
-        fault: of the next write; then there is none, unless the plan has one.
-        unreadable: reads fail.
-        unsyncable: syncs fail.
+        fault: of the next write; afterwards there is none, unless the plan has one.
+        unreadable: whether reads fail.
+        unsyncable: whether syncs fail.
         writes: batches that have reached the store.
     """
 
@@ -196,7 +196,7 @@ class FaultyStore:
 
 
 def _before(fault: Fault) -> None:
-    """What happens instead of a write."""
+    """Raise the fault that comes instead of a write."""
     if fault == "crash before":
         raise Crash(fault)
     if fault == "fails":
@@ -204,7 +204,7 @@ def _before(fault: Fault) -> None:
 
 
 def _after(fault: Fault) -> None:
-    """What happens when a write has reached the disk."""
+    """Raise the fault that comes after a write has reached the disk."""
     if fault == "crash after":
         raise Crash(fault)
     if fault == "unknown":

@@ -1,8 +1,8 @@
-"""Laws of flows, by what was staged and what was written.
+"""Laws of flows, judged by staged tasks and writes.
 
-W1   each task of a flow that was accepted is made in one turn and in no other, in the order in which it was staged
-W2   when all is quiet: a flow that was not cancelled has all its tasks, and counts each of them as what it is
-W3   what is staged is of a flow that is there
+W1   each task of an accepted flow is made in exactly one turn, in the order in which it was staged
+W2   when all is quiet: a flow that was not cancelled has all its tasks, and counts each under its state
+W3   staged tasks belong to an existing flow
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EVERYTHING: Final = 1 << 30
 
 
 class Seen(NamedTuple):
-    """A flow that was accepted, as it was written last; ``ended`` are those of its tasks that a cancel went through."""
+    """Accepted flow, as it was written last; ``ended`` are tasks that a cancel has processed."""
 
     project: str
     name: str
@@ -36,25 +36,25 @@ class Seen(NamedTuple):
     counts: tuple[int, ...]
 
     def name_of(self, place: int) -> Name:
-        """The task at a place."""
+        """Name the task at an index."""
         return Name(self.project, self.tasks[place]["taskid"])
 
 
 class Streams:
-    """Watches flows."""
+    """Judge of flows."""
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
 
     def staged(self, request: Message, reply: Message) -> None:
-        """Tasks were staged, or none of these."""
+        """Record staged tasks, or their refusal."""
         if not reply.get("errors"):
             key = request["project"], request["flow"]
             before = self._truth.stages.get(key, ()) if request["first"] else ()
             self._truth.journal.put(self._truth.stages, key, (*before, *request["tasks"]))
 
     def step(self, turn: Round, numbers: Mapping[int, str]) -> tuple[list[tuple[Name, Message]], list[Name]]:
-        """Tasks that are made in this turn, and those that a cancel goes through: law W1."""
+        """List tasks that this turn makes, and those that a cancel processes: law W1."""
         made: list[tuple[Name, Message]] = []
         ended: list[Name] = []
         for number in turn.kept.dropped_flows:
@@ -97,14 +97,14 @@ class Streams:
     # ------------------------------------------------------------------------------------ the end
 
     def under_way(self) -> bool:
-        """Something is still to be made or ended."""
+        """Whether tasks of flows are still to be made or ended."""
         return any(
             seen.ended < seen.unrolled if seen.is_cancelled else seen.unrolled < len(seen.tasks)
             for seen in self._truth.flows.values()
         )
 
     def reckon(self) -> None:
-        """Law W2."""
+        """Judge law W2."""
         for number, seen in self._truth.flows.items():
             if not seen.is_cancelled and seen.unrolled < len(seen.tasks):
                 raise Violation("W2", seen.name, f"{seen.unrolled} of {len(seen.tasks)} tasks are made")
@@ -118,7 +118,7 @@ class Streams:
                     raise Violation("W2", seen.name, f"it counts {count} tasks in state {state}, of {states}")
 
     def reckon_with(self, store: Store) -> None:
-        """Law W3, of what the store has at the end."""
+        """Judge law W3 of the store at the end."""
         top = b"\xff" * 9
         flows = {key[:4] for key, _ in store.scan(layout.FLOWS, b"", top, EVERYTHING)}
         for key, _ in store.scan(layout.STAGES, b"", top, EVERYTHING):

@@ -1,7 +1,7 @@
-"""Tasks that the cast pushes: what is true of a task by its name alone, and what varies from message to message.
+"""Tasks that the cast pushes: facts that follow from the taskid, and those that vary by message.
 
-A taskid is ``p1.t07``: its project and its number. By the number: some have a short timeout of their own, and some
-(``r`` at the end) recur until they are cancelled. Everything else is drawn anew for each message.
+A taskid is ``p1.t07``: its project and its number. By the number, some tasks have a short timeout of their own, and
+some (``r`` at the end) recur until they are cancelled. All other facts are drawn for each message.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ SHARED: Final = "both"
 
 
 def name_of(project: str, number: int) -> str:
-    """The taskid of a number."""
+    """Make the taskid of a number."""
     return f"{project}.t{number:02}{'r' if number % 17 == 16 else ''}"
 
 
 def recurs(taskid: str) -> bool:
-    """It runs again and again."""
+    """Whether the task runs again and again."""
     return taskid.endswith("r")
 
 
 def own_timeout(taskid: str) -> float | None:
-    """Seconds of processing that the task asks for, in every message."""
+    """Return the processing timeout (seconds) that the task asks for in every message."""
     return SHORT_TIMEOUT if taskid[-1] in "05" else None
 
 
 def timeout_of(taskid: str) -> float:
-    """Seconds of processing that the task gets."""
+    """Return the processing timeout (seconds) that the task gets."""
     return own_timeout(taskid) or PROCESSING_TIMEOUT
 
 
 def draw_task(rng: Random, project: str, pool: int, wall: float) -> dict[str, Any]:
-    """A task for a ``new-task`` or a follow-up: one of ``pool`` names, so that many are already known."""
+    """Draw a task for a ``new-task`` or a follow-up: one of ``pool`` names, so that many are known."""
     taskid = name_of(project, rng.randrange(pool))
     schedule = _draw_schedule(rng, taskid, wall)
     task: dict[str, Any] = {"taskid": taskid, "url": f"http://{project}/{taskid}"}

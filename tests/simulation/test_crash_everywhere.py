@@ -1,4 +1,4 @@
-"""A crash at any write: a short world is played once to count its writes, then again for each, before and after it."""
+"""Crashes at every write: a short world is played once to count its writes, then again for each, before and after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The laws themselves: what was once taken for a breach, and was none."""
+"""Laws themselves: events that they once took for a breach, wrongly."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_delayed_task_may_wait_until_a_clock_that_was_put_back_shows_its_time(
 
 
 def _undisturbed() -> Play:
-    """A world in which nothing goes wrong."""
+    """Make a world without faults."""
     return Play(0, weather=CALM)
 
 
@@ -144,13 +144,13 @@ CLEARED = {"type": "project-do", "project": "g0", "action": "clear"}, {"type": "
 
 
 def _pushed(child: str, parent: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A request for a task that waits for another one, and the reply that it was taken."""
+    """Make a request for a task with a parent, and the reply that accepts it."""
     item = {"taskid": child, "url": f"http://g0/{child}", "depends_on": [parent]}
     return {"type": "new-task", "project": "g0", "tasks": [item]}, {"type": "new-task-reply", "outcomes": ["new"]}
 
 
 def _hear(one: Play, *exchanges: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    """Let the judge see a turn with these requests and replies, of which nothing is left to be written."""
+    """Let the judge see a turn with these requests and replies, without writes."""
     n = len(one.judge.truth.answers)
     requests = [request | {"session": "s", "n": n + i} for i, (request, _) in enumerate(exchanges)]
     said = [(b"s", reply | {"n": n + i}) for i, (_, reply) in enumerate(exchanges)]
@@ -159,12 +159,12 @@ def _hear(one: Play, *exchanges: tuple[dict[str, Any], dict[str, Any]]) -> None:
 
 
 def _hold(one: Play, state: int) -> None:
-    """Let the task that is pushed first be in that state; it has no lease."""
+    """Put the task that is pushed first into that state, without a lease."""
     one.judge.truth.tasks[Name("g0", "a")] = Held(number=4, state=state, token=0, key=0)
 
 
 def _turn(one: Play, *, awake: bool, heard: bool = False, did: bool = False) -> None:
-    """A turn after which the scheduler wants another one at once, or in a second."""
+    """Judge a turn after which the scheduler wants another one at once, or in a second."""
     one.judge.sleep.turned(heard=heard, did=did)
     now = one.world.machine.now()
     one.judge.sleep.until(now, now.boot + (not awake))

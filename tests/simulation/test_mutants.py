@@ -1,4 +1,4 @@
-"""Bugs planted on purpose are noticed; ``make mutants`` tries all of them with more seeds."""
+"""Planted bugs are noticed; ``make mutants`` tries all of them with more seeds."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from tests.nightly import usually
 from tests.simulation.mutants import MUTANTS, Mutant, hunt
 
 QUICK: Final = 8
-"""Seeds in which the easy ones are caught."""
+"""Seeds in which easy mutants are caught."""
 
 HARD: Final = (
     "the bucket is full after a restart",
-    "finished while somebody holds it open",
+    "finished while a client keeps it open",
     "carry on after a failed commit",
     "reply before sync",
     "missed cron ticks are replayed",
     "a shared bucket is not kept",
     "a link lets go of what a rerun holds",
 )
-"""They need a coincidence that less than a fourth of the seeds has, so that any change may leave none to so few."""
+"""Mutants that need a coincidence in less than a fourth of the seeds, so that any change may leave none in QUICK."""
 
 COSTLY: Final = (
     "of two parents that end in one turn one is forgotten",
     "a rerun runs a diamond's end twice",
 )
-"""They are caught in a few seeds, but cost a third of all the others together."""
+"""Mutants that are caught in a few seeds, but cost a third of all others together."""
 
 LEFT_OUT: Final = usually(HARD + COSTLY, nightly=HARD)
 

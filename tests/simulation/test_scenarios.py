@@ -1,4 +1,4 @@
-"""Short stories by hand, one for each bug that was found and repaired, and a few that must never be told otherwise."""
+"""Scenarios by hand: one for each bug that was repaired, and a few that must never change."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ SEEDS_WITH_GRAPHS: Final = 20 * TIMES
 SEEDS_WITH_SLOTS: Final = 20 * TIMES
 CHUNK: Final = 5
 SOME: Final = 10
-"""Seeds whose worlds are looked at together."""
+"""Seeds whose worlds are checked together."""
 ROOT: Final = Path(__file__).parents[2]
 
 played_once = cache(play)
-"""What a seed played in plain weather; a process that runs several of these tests plays it for the first one only."""
+"""Play of a seed in plain weather, cached for all tests of a process."""
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))

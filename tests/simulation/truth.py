@@ -1,6 +1,6 @@
-"""What is true: kept by the judge from what was written to the store and what was heard, not from what was said.
+"""Truth: the judge's record of writes and received messages, not of sent ones.
 
-Everything that a power cut takes back lies in journaled tables, so that the truth can be taken back with the disk:
+Facts that a power cut takes back lie in journaled tables, so that the truth can be taken back with the disk:
 
     put … put | commit | put … put | commit | put …      synced ──► can't be taken back any more
                                                           cut(k) ─► only k of the unsynced commits remain
@@ -16,13 +16,13 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 EPSILON: Final = 1e-3
-"""Seconds, or tokens, by which clocks and sums may differ."""
+"""Seconds, or tokens, by which clocks and sums may differ, at most."""
 
 _ABSENT: Final = object()
 
 
 class Journal:
-    """Changes of tables, commit by commit, while they can still be taken back."""
+    """Journal of changes of tables, commit by commit, while they can still be taken back."""
 
     def __init__(self) -> None:
         self._open: list[tuple[dict[Any, Any], Any, Any]] = []
@@ -30,7 +30,7 @@ class Journal:
 
     @property
     def unsynced(self) -> int:
-        """Commits that a power cut may take back."""
+        """Number of commits that a power cut may take back."""
         return len(self._commits)
 
     def put(self, table: dict[K, V], key: K, value: V) -> None:
@@ -39,17 +39,17 @@ class Journal:
         table[key] = value
 
     def drop(self, table: dict[K, V], key: K) -> None:
-        """Remove an entry, if it is there."""
+        """Remove an entry, if it exists."""
         if key in table:
             self._open.append((table, key, table.pop(key)))
 
     def commit(self) -> None:
-        """Everything put since the last commit was written in one batch."""
+        """End a batch: everything put since the last commit was written in it."""
         self._commits.append(self._open)
         self._open = []
 
     def synced(self) -> None:
-        """Nothing committed so far can be lost."""
+        """Make all commits so far permanent."""
         self._commits.clear()
 
     def cut(self, lucky: int) -> None:
@@ -64,16 +64,16 @@ class Journal:
 
 
 class Name(NamedTuple):
-    """A task by its names."""
+    """Name of a task: project and taskid."""
 
     project: str
     taskid: str
 
 
 class Held(NamedTuple):
-    """A task in the store: the number of its project, its state, its last token, its place in the order; whether it is
-    bare; how often its fetchers have fallen silent; its place among ready tasks, if it were in no slot; whether a rerun
-    holds it; how often it has failed."""
+    """Task in the store: number of its project, state, last token, key in the order; whether it is bare; how often its
+    fetchers have fallen silent; its key among ready tasks without a slot; whether a rerun keeps it; how often it has
+    failed."""
 
     number: int
     state: int
@@ -87,13 +87,13 @@ class Held(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """A hand-out.
+    """Lease of a dispatched task.
 
     Attributes:
         number: of the select message that carried it.
         until: true time until which it is surely in force, unless something ends it.
-        latest: true time at which it has surely run out.
-        ended: something may have ended it.
+        latest: true time at which it has surely expired.
+        ended: whether something may have ended it.
     """
 
     name: Name
@@ -105,7 +105,7 @@ class Lease(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The first answer to a request, and the true time of its turn."""
+    """First reply to a request, and the true time of its turn."""
 
     at: float
     request: dict[str, Any]
@@ -113,7 +113,7 @@ class Answer(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """A project in the store."""
+    """Project in the store."""
 
     number: int
     state: str
@@ -121,8 +121,8 @@ class Facts(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A project as it was written last: how often it has finished, when it is to be checked, and when it is to go on
-    (unix seconds; 0: not), how often its jobs have run, and whether its end is still owed."""
+    """Project as it was written last: how often it has finished, times of its next check and of the end of its pause
+    (unix seconds; 0: none), runs of its jobs, and whether it still has to finish."""
 
     name: str
     state: str
@@ -134,8 +134,7 @@ class Shown(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The last run of a cron job: how many ticks it has heeded, which the last one was, what the wall clock showed then
-    and, at the lowest, since."""
+    """Last run of a cron job: number of its ticks, time of the last one, wall time then, and lowest wall time since."""
 
     heeded: int
     every: int
@@ -144,8 +143,8 @@ class Run(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a bulk operation is: its projects, how many of them it is through with, the last taskid in the next one,
-    tasks that it was about, the seq of the newest task when it began."""
+    """Progress of a bulk operation: its projects, how many are done, the last taskid in the next one, number of matched
+    tasks, and seq of the newest task when it began."""
 
     members: tuple[int, ...]
     position: int
@@ -156,7 +155,7 @@ class Progress(NamedTuple):
 
 @dataclass
 class Pace:
-    """A bucket filled step by step: what a project may have been given."""
+    """Bucket filled step by step, as a bound of a project's dispatches."""
 
     rate: float
     burst: float
@@ -164,7 +163,7 @@ class Pace:
     at: float
 
     def settle(self, at: float) -> None:
-        """Gain what there is to gain until ``at``."""
+        """Gain the tokens until ``at``."""
         if at <= self.at:
             return
         gained = inf if self.rate == inf else self.rate * (at - self.at)
@@ -172,58 +171,58 @@ class Pace:
         self.at = at
 
     def change(self, rate: float, burst: float, at: float) -> None:
-        """Go on with another rate and burst."""
+        """Continue with another rate and burst."""
         self.settle(at)
         self.rate, self.burst = rate, burst
         self.level = min(self.level, burst)
 
     def next_at(self) -> float:
-        """When there will be a token."""
+        """Return the time of the next token."""
         if self.level >= 1 or self.rate == inf:
             return self.at if self.rate else inf
         return self.at + (1 - self.level) / self.rate if self.rate else inf
 
 
 class Truth:
-    """The tables.
+    """Tables of the truth.
 
     Attributes:
-        tasks: everything that the store knows.
+        tasks: all tasks in the store.
         projects: by name.
         leases: by token.
         in_force: tokens of leases that nothing may have ended.
         deferred: tasks with a force_update that waits for the end of their lease.
-        bodies: of tasks, as far as they are known; those that updates will bring are ``later_bodies``.
+        bodies: known bodies of tasks; those of deferred updates are ``later_bodies``.
         answers: by (session, n).
-        counted: tokens of which an answer has counted.
+        counted: tokens whose report has counted.
         dropped_at: true time at which a project of that name was deleted last.
         facts: by session, (number of its last hello, capacity, projects that it wants); since the last restart.
-        running: by session, tokens on which it says that it works, unless it has ended their leases itself since.
-        mentioned: by session, tokens that it has spoken of, or may not have seen yet, likewise; with their selects.
-        unnamed: by session, hung places that it states beyond the tokens that it works on.
+        running: by session, tokens that it says it runs, unless it has ended their leases itself since.
+        mentioned: by session, tokens that it has mentioned, or may not have seen yet, likewise; with their selects.
+        unnamed: by session, hung places that it states beyond the tokens that it runs.
         released_at: by session, true time at which it last handed tasks back.
-        takers: sessions that have stated facts and have not been silent for too long since.
+        takers: sessions that have said hello and have not been silent for too long since.
         heard_at: by session, true time at which it was heard last.
-        forgotten_at: true time at which what was over for long enough was forgotten.
+        forgotten_at: true time at which an old finished task was forgotten.
         ceilings: by project number, the pace that must never be exceeded; a crash takes nothing back.
         floors: by project number, the pace that is surely granted.
-        shared_ceilings, shared_floors: the same of shared buckets, by name.
-        records: by project number, what was written of it last.
-        fed: by project, it has had something to do since it last finished.
-        holds: by (project, session), until when (unix seconds) it is held open.
-        checks: by (project number, phase), tokens of the checks that are out.
+        shared_ceilings, shared_floors: ceilings and floors of shared buckets, by name.
+        records: by project number, its last written record.
+        fed: by project, whether it has had work since it last finished.
+        holds: by (project, session), unix seconds until which it is kept open.
+        checks: by (project number, phase), tokens of the checks that are processing.
         runs: by (project number, job).
         progress: by operation.
-        drained: names of fetchers that get nothing.
-        given, given_later: what a task waits for; what it will wait for when its lease has ended.
-        marks: state and number of each edge that is in the store.
-        upstream: tasks that have failed because of others.
-        propagations: numbers of those that are still to be told.
-        reruns: by operation under way, how many tasks it says that it has reset, and which.
+        drained: names of fetchers that get no tasks.
+        given, given_later: parents of a task; its parents after the end of its lease.
+        marks: state and number of each edge in the store.
+        upstream: tasks that have failed because of parents.
+        propagations: numbers of unfinished propagations.
+        reruns: by running operation, how many tasks it says that it has reset, and which.
         stages: by project and flow, the tasks that were staged last.
-        flows: by number, those that were accepted.
-        flow_of: number of the flow that has made a task last.
-        draining: by session, whether it gets nothing, as its name was drained or its last hello was answered.
+        flows: by number, accepted flows.
+        flow_of: number of the flow that made a task last.
+        draining: by session, whether it gets no tasks, by the drain of its name or its last welcome.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""People of a profile of its own: they push pages of a few hosts to projects that are divided into slots.
+"""Profile with visitors: producers that push pages of a few hosts to projects that are divided into slots.
 
-The profile leaves the worlds without it as they are: everybody here draws from generators of their own, and works in
-projects of their own. A taskid is ``v0.07n``: the page of a host, which follows from its number.
+Visitors have generators and projects of their own, so worlds without them don't change. A taskid is ``v0.07n``: the
+page of a host, which follows from its number.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tests.simulation.world import World
 
 PROJECTS: Final = ("v0", "v1")
 MOST_TASKS: Final = (inf, 4.0, 7.0)
-"""Limits of the tasks of each slot; a host has eight or nine pages."""
+"""Values of ``slot.max_tasks``; a host has eight or nine pages."""
 
 PAGES: Final = 60
 HOSTS: Final = 7
 MEAN_SECONDS: Final = 6.0
 CALM_SECONDS: Final = 100.0
-"""After these, whatever was asked before has been answered."""
+"""Seconds after which all earlier requests have been answered."""
 
 _PACES: Final[tuple[dict[str, float], ...]] = (
     {"delay": 0.5, "max_processing": 1.0},
@@ -35,12 +35,12 @@ _PACES: Final[tuple[dict[str, float], ...]] = (
 
 
 def host_of(taskid: str) -> str:
-    """The host whose page the task is; fetchers of others push tasks whose host is named like their project."""
+    """Return the host of a task's page; tasks of other profiles have a host named like their project."""
     return f"host{int(taskid[3:-1]) % HOSTS}.example" if taskid.endswith("n") else taskid.partition(".")[0]
 
 
 def draw_page(rng: Random, project: str) -> Message:
-    """A page to be visited: one of a few, so that many are already known."""
+    """Draw a page: one of a few, so that many are already known."""
     taskid = f"{project}.{rng.randrange(PAGES):02}n"
     schedule: Message = {}
     if rng.random() < 0.5:
@@ -54,7 +54,7 @@ def draw_page(rng: Random, project: str) -> Message:
 
 
 class Visitor:
-    """Pushes batches of pages; clears, pauses, retries and cancels now and then; lets all run when all is calm."""
+    """Producer of batches of pages, who clears, pauses, retries and cancels now and then; in calm, lets all run."""
 
     def __init__(self, world: World, number: int, told: Told) -> None:
         self._world = world
@@ -91,7 +91,7 @@ class Visitor:
 
 
 class PageFetcher(Fetcher):
-    """A fetcher for these projects, whose follow-ups are pages, too."""
+    """Fetcher for these projects, whose follow-ups are pages, too."""
 
     def __init__(self, world: World, name: str, told: Told) -> None:
         super().__init__(world, name, told, PAGES)
@@ -104,17 +104,17 @@ class PageFetcher(Fetcher):
 
 
 def pace_of(world: World, project: str) -> dict[str, float]:
-    """The settings of each slot of a project, as long as the world lasts."""
+    """Draw the slot settings of a project, for the life of the world."""
     return world.rng(f"slots {project}").choice(_PACES)
 
 
 def most_tasks(world: World, project: str) -> float:
-    """Tasks that may be new in each slot of a project, as long as the world lasts."""
+    """Draw ``slot.max_tasks`` of a project, for the life of the world."""
     return world.rng(f"slot tasks {project}").choice(MOST_TASKS)
 
 
 def with_slots(world: World, config: CoreConfig) -> CoreConfig:
-    """The config with the projects of these people."""
+    """Add the visitors' projects to the config."""
     fields = {key: getattr(config, key) for key in config.__struct_fields__}
     slotted: dict[str, Layer] = {
         project: {
@@ -127,7 +127,7 @@ def with_slots(world: World, config: CoreConfig) -> CoreConfig:
 
 
 def move_in(world: World, told: Told) -> None:
-    """Let them live in the world, too."""
+    """Add the visitors to the world."""
     for number in range(2):
         Visitor(world, number, told)
         PageFetcher(world, f"reader{number}", told)

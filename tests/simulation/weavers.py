@@ -1,8 +1,7 @@
-"""People of a profile of its own: they push tasks that wait for others, and meddle with these.
+"""Profile with weavers: producers and operators that push and change tasks with parents.
 
-The profile leaves the worlds without it as they are: everybody here draws from generators of their own, and works in
-projects of their own. A taskid is ``g0.07n``: a task waits for such with smaller numbers, but now and then somebody
-tries another one, which may close a cycle.
+Weavers have generators and projects of their own, so worlds without them don't change. A taskid is ``g0.07n``: the
+parents of a task have smaller numbers, but now and then a weaver tries another one, which may close a cycle.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from tests.simulation.world import World
 PROJECTS: Final = ("g0", "g1")
 MEAN_SECONDS: Final = 8.0
 CALM_SECONDS: Final = 100.0
-"""After these, whatever was asked before has been answered."""
+"""Seconds after which all earlier requests have been answered."""
 
 SIZES: Final = (6, 12, 30)
-"""Tasks of each project."""
+"""Numbers of tasks of the projects."""
 
 _KEEPS: Final[tuple[Layer, ...]] = (
     {},
@@ -33,12 +32,12 @@ _KEEPS: Final[tuple[Layer, ...]] = (
 
 
 def taskid_of(project: str, number: int) -> str:
-    """The taskid of a number; it ends with a letter, so that no rule for those of others is about it."""
+    """Make the taskid of a number; it ends with a letter, so that rules for other profiles' tasks don't apply."""
     return f"{project}.{number:02}n"
 
 
 def weave(rng: Random, project: str, size: int) -> Message:
-    """A task that waits for up to three others."""
+    """Draw a task with up to three parents."""
     number = rng.randrange(size)
     below = size if rng.random() < 0.03 else number
     parents: list[str | list[str]] = []
@@ -65,7 +64,7 @@ def _schedule(rng: Random) -> Message:
 
 
 class Weaver:
-    """Pushes batches of such tasks, in any order."""
+    """Producer of batches of dependent tasks, in any order."""
 
     def __init__(self, world: World, number: int, told: Told, size: int) -> None:
         self._world = world
@@ -88,7 +87,7 @@ class Weaver:
 
 
 class GraphFetcher(Fetcher):
-    """A fetcher whose follow-ups wait for others, too."""
+    """Fetcher whose follow-ups have parents, too."""
 
     def __init__(self, world: World, name: str, told: Told, size: int) -> None:
         super().__init__(world, name, told, size)
@@ -101,7 +100,7 @@ class GraphFetcher(Fetcher):
 
 
 class Meddler:
-    """Runs again, retries, cancels, clears and pauses; lets all run when all is calm."""
+    """Operator who reruns, retries, cancels, clears and pauses; in calm, lets all run."""
 
     def __init__(self, world: World, told: Told, size: int) -> None:
         self._world = world
@@ -157,7 +156,7 @@ class Meddler:
 
 
 def with_graphs(world: World, config: CoreConfig) -> CoreConfig:
-    """The config with the projects of these people."""
+    """Add the weavers' projects to the config."""
     keeps = world.rng("graphs keep").choice(_KEEPS)
     fields = {key: getattr(config, key) for key in config.__struct_fields__}
     projects = config.projects | {project: {"rate": float("inf"), **keeps} for project in PROJECTS}
@@ -165,7 +164,7 @@ def with_graphs(world: World, config: CoreConfig) -> CoreConfig:
 
 
 def move_in(world: World, told: Told) -> None:
-    """Let them live in the world, too."""
+    """Add the weavers to the world."""
     size = world.rng("graphs").choice(SIZES)
     for number in range(2):
         Weaver(world, number, told, size)

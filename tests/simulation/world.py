@@ -1,13 +1,13 @@
-"""The world outside of the daemon, on virtual time: clocks, a network, the weather, and a trace of what happened.
+"""World outside of the daemon, on virtual time: clocks, a network, the weather, and a trace of events.
 
-Everything happens in one thread, in the order of one heap of actions, and every choice comes from generators seeded
-by one number, so that the same seed gives the same world, line by line of its trace.
+All actions run in one thread, in the order of one heap, and every choice comes from generators seeded by one number, so
+that equal seeds give equal worlds, line by line of their traces.
 
     Clock     the next action is the earliest; nothing waits
-    Machine   what the daemon's clocks show: a wall clock that may step, a boot clock that starts anew with each boot
+    Machine   the daemon's clocks: a wall clock that may step, a boot clock that restarts with each boot
     Weather   how bad each fault is in this world; some are absent, because faults hide each other
     Network   loses, repeats, delays and so reorders frames; carries some paths in one direction only
-    Trace     what happened, and its digest
+    Trace     lines of events, and their digest
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from taskqueue.core.model.now import Now
 from taskqueue.protocol.fields import Boot, Wall
 
 BEGINNING: Final = 1_700_000_000.0
-"""Wall time at which every world begins, in unix seconds."""
+"""Unix seconds at which every world begins."""
 
 LONGEST_DELAY_SECONDS: Final = 40.0
 TRACE_LINES: Final = 30
@@ -32,15 +32,15 @@ Action = Callable[[], None]
 
 
 class Crash(BaseException):
-    """The process dies here. No ``except Exception`` survives a power cut."""
+    """Death of the process. No ``except Exception`` survives a power cut."""
 
 
 class Violation(AssertionError):
-    """A law is broken.
+    """Breach of a law.
 
     Attributes:
         law: its name, such as S3.
-        task: the taskid that it is about, or a word that its lines of the trace have in common.
+        task: the taskid that is concerned, or a word that its lines of the trace have in common.
     """
 
     def __init__(self, law: str, task: str, reason: str) -> None:
@@ -51,7 +51,7 @@ class Violation(AssertionError):
 
 
 class Clock:
-    """True time in seconds since the beginning of the world, and what is to happen when."""
+    """True time in seconds since the beginning of the world, and the planned actions."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -59,16 +59,16 @@ class Clock:
         self._count = 0
 
     def at(self, when: float, action: Action) -> None:
-        """Let ``action`` happen at ``when``, after everything that was planned for then before."""
+        """Plan ``action`` for ``when``, after earlier plans for the same time."""
         self._count += 1
         heappush(self._actions, (max(when, self.now), self._count, action))
 
     def after(self, seconds: float, action: Action) -> None:
-        """Let ``action`` happen in so many seconds."""
+        """Plan ``action`` for ``seconds`` from now."""
         self.at(self.now + seconds, action)
 
     def run_until(self, end: float) -> None:
-        """Let everything happen that is planned until ``end``."""
+        """Run all actions that are planned until ``end``."""
         while self._actions and self._actions[0][0] <= end:
             self.now, _, action = heappop(self._actions)
             action()
@@ -76,7 +76,7 @@ class Clock:
 
 
 class Machine:
-    """The daemon's computer: what its clocks show, and which run of it this is.
+    """Machine of the daemon: its clocks, and the number of its boots.
 
     Attributes:
         wall_offset: of the wall clock from the true time; ``step`` changes it.
@@ -89,7 +89,7 @@ class Machine:
         self.wall_offset = self._furthest = BEGINNING
 
     def now(self) -> Now:
-        """What the daemon is told."""
+        """Read the daemon's clocks."""
         return Now(wall=Wall(self._clock.now + self.wall_offset), boot=Boot(self._clock.now - self._booted_at))
 
     def step(self, seconds: float) -> None:
@@ -99,38 +99,38 @@ class Machine:
 
     @property
     def wall_lag(self) -> float:
-        """Seconds until the wall clock has caught up with all that it has ever shown."""
+        """Return the seconds until the wall clock has caught up with its latest time."""
         return self._furthest - self.wall_offset
 
     def when(self, boot: float) -> float:
-        """True time at which the boot clock shows ``boot``."""
+        """Return the true time at which the boot clock shows ``boot``."""
         return boot + self._booted_at
 
     @property
     def boot_id(self) -> str:
-        """Names this run of the machine."""
+        """Name the current boot of the machine."""
         return f"boot-{self.boots}"
 
     def boot(self, seconds_ago: float) -> None:
-        """Start anew; the boot clock shows ``seconds_ago`` now."""
+        """Boot again; the boot clock shows ``seconds_ago`` now."""
         self.boots += 1
         self._booted_at = self._clock.now - seconds_ago
 
 
 class Weather(NamedTuple):
-    """How bad each fault is: probabilities a frame or a turn, or mean seconds between two of them (0: never).
+    """Strength of each fault: probability per frame or turn, or mean seconds between two of them (0: never).
 
     Attributes:
-        drop, repeat, delay, garbage: of frames; ``garbage`` is a mutilated copy that comes along.
-        delay_seconds: mean of those that are delayed.
+        drop, repeat, delay, garbage: of frames; ``garbage`` adds a mutilated copy.
+        delay_seconds: mean delay of delayed frames.
         partition_every, stall_every, wall_step_every, die_every: mean seconds.
-        turn_seconds: mean of what a turn takes, so that the next one holds several messages.
-        sync_seconds: mean of what a sync takes.
+        turn_seconds: mean duration of a turn, so that the next one has several messages.
+        sync_seconds: mean duration of a sync.
         crash_before, crash_after, crash_between: the daemon dies before its write, after it, between two sends.
-        power_cut: part of its deaths in which the machine dies with it.
+        power_cut: share of its deaths in which the machine dies with it.
         write_fails, outcome_unknown, read_fails, sync_fails: errors of the store.
         usurp_every: mean seconds between two schedulers that start while the old one only seems dead.
-        stop_every: mean seconds between two orderly restarts.
+        stop_every: mean seconds between two clean restarts.
     """
 
     drop: float = 0.0
@@ -160,7 +160,7 @@ CALM: Final = Weather(turn_seconds=5.0)
 
 
 def forecast(rng: Random) -> Weather:
-    """Some weather: each fault is absent in about half of the worlds, and as bad as may be in others."""
+    """Draw weather: each fault is absent in about half of the worlds, and up to its worst in others."""
 
     def some(most: float, least: float = 0.0) -> float:
         return rng.uniform(least, most) if rng.random() < 0.5 else 0.0
@@ -191,7 +191,7 @@ def forecast(rng: Random) -> Weather:
 
 
 class Network:
-    """Carries frames between clients, each at its address, and whoever is the scheduler now."""
+    """Network that carries frames between clients, each at its address, and the current scheduler."""
 
     def __init__(self, clock: Clock, rng: Random, weather: Weather) -> None:
         self._clock = clock
@@ -202,33 +202,33 @@ class Network:
         self.scheduler: Callable[[bytes, bytes], None] = lambda peer, frame: None
 
     def join(self, peer: bytes, receive: Callable[[bytes], None]) -> None:
-        """Deliver what is sent to ``peer`` to ``receive``."""
+        """Deliver frames for ``peer`` to ``receive``."""
         self._clients[peer] = receive
 
     def leave(self, peer: bytes) -> None:
-        """Nobody is at that address any more."""
+        """Stop delivering frames for ``peer``."""
         self._clients.pop(peer, None)
 
     def peers(self) -> list[bytes]:
-        """Who is there."""
+        """List connected peers."""
         return list(self._clients)
 
     def block(self, peer: bytes, inwards: bool, seconds: float) -> None:
-        """Lose everything on one path for a while; the way back stays open."""
+        """Lose all frames on one path for a while; the way back stays open."""
         self._blocked_until[peer, inwards] = self._clock.now + seconds
 
     def ask(self, peer: bytes, frame: bytes) -> None:
-        """From a client to the scheduler."""
+        """Send a frame from a client to the scheduler."""
         self._carry(peer, True, lambda: self.scheduler(peer, frame))
         if self._rng.random() < self.weather.garbage:
             self._carry(peer, True, lambda: self.scheduler(peer, self._mutilate(frame)))
 
     def reaches(self, peer: bytes) -> bool:
-        """The socket would take a message to the client: it has not noticed that nobody is there."""
+        """Whether the socket would take a message for the client: it has not noticed that the client has gone."""
         return peer in self._clients
 
     def say(self, peer: bytes, frame: bytes) -> None:
-        """From the scheduler to a client."""
+        """Send a frame from the scheduler to a client."""
         self._carry(peer, False, lambda: self._deliver(peer, frame))
 
     def _deliver(self, peer: bytes, frame: bytes) -> None:
@@ -252,35 +252,35 @@ class Network:
         return min(delay, LONGEST_DELAY_SECONDS)
 
     def _mutilate(self, frame: bytes) -> bytes:
-        """Cut off, so that it can never be a message that nobody sent."""
+        """Cut a frame off, so that it can never be a valid message that no peer sent."""
         return frame[: self._rng.randrange(len(frame))]
 
 
 class Trace:
-    """What happened, line by line; ``digest`` is equal for two worlds if and only if all lines are."""
+    """Lines of events; ``digest`` is equal for two worlds if and only if all lines are."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.lines: list[str] = []
 
     def note(self, actor: str, what: str) -> None:
-        """One line."""
+        """Add a line."""
         self.lines.append(f"{self._clock.now:10.3f} {actor:<9} {what}")
 
     def digest(self) -> str:
-        """Names everything that happened."""
+        """Compute the digest of all lines."""
         return sha256("\n".join(self.lines).encode()).hexdigest()[:16]
 
     def about(self, word: str) -> list[str]:
-        """The last lines that have the word in them; the last lines at all if there are none."""
+        """Return the last lines with the word in them; the last lines of all if there are none."""
         return ([line for line in self.lines if word in line] or self.lines)[-TRACE_LINES:]
 
 
 class World:
-    """One of everything, for one seed.
+    """World of one seed: clock, machine, network, weather and trace.
 
     Attributes:
-        secret: of every store that is made in it.
+        secret: secret of every store that is made in it.
     """
 
     def __init__(self, seed: int | str, weather: Weather | None = None) -> None:
@@ -294,14 +294,14 @@ class World:
         self.is_calm = False
 
     def rng(self, name: str) -> Random:
-        """A generator of its own for each purpose, so that one more draw here changes nothing there."""
+        """Make a generator for one purpose, so that one more draw changes no other purpose."""
         return Random(f"{self.seed}/{name}")
 
     def calm_down(self) -> None:
-        """From now on nothing goes wrong."""
+        """End all faults."""
         self.is_calm = True
         self.weather = self.network.weather = CALM
 
     def wait(self, rng: Random, mean: float) -> float:
-        """Seconds until the next of something that happens every ``mean`` seconds."""
+        """Draw the seconds until the next event that happens every ``mean`` seconds."""
         return max(1.0, rng.expovariate(1 / mean))
