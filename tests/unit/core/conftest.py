@@ -1,16 +1,15 @@
-"""A real scheduler on a real ledger on a disk in memory, on virtual time, and fetchers that talk to it.
+"""World: a real scheduler on a real ledger on a disk in memory, on virtual time, with fetchers that talk to it.
 
-world.push("news", task("a"))       what became of each task
-world.fetcher(capacity=2)           a fetcher that has said hello and keeps what it is sent
-world.ask(request)                  the answer to any request
+world.push("news", task("a"))       push, and return the outcome of each task
+world.fetcher(capacity=2)           a fetcher that has said hello and keeps the tasks that it is sent
+world.ask(request)                  the reply to any request
 world.turn(request, request)        several requests in one turn
-world.advance(60)                   sleep, waking only when the scheduler asked to be woken
-world.restart()                     kill -9 and start again; reboot() does it to the machine
+world.advance(60)                   sleep, waking only when the scheduler asked for it
+world.restart()                     kill -9 and start again; reboot() restarts the machine, too
 
 After every turn the invariants are checked: in memory, and on the disk if the turn wrote to it or is the first after a
 start. A large world that ``make_world`` made is checked every few turns, before its process ends, and after the test.
-Each test runs with heads of two tasks and with heads that hold everything, because nobody may be able to tell them
-apart.
+Each test runs with heads of two tasks and with heads of all tasks, because clients must not see a difference.
 """
 
 from __future__ import annotations
@@ -65,76 +64,76 @@ WALL = Wall(1_700_000_000.0)
 """Unix seconds at which every world begins."""
 
 BOOT = 1_000.0
-"""What the boot clock shows then."""
+"""Seconds on the boot clock at which every world begins."""
 
 MOST_TURNS = 2_000
-"""More turns in a row at one moment are a busy loop."""
+"""Turns in a row at one moment; more are a busy loop."""
 
 REMEMBERED = 1 << 15
-"""What is on the disk is read in each turn, and hardly ever another than in the turn before."""
+"""Records of the disk that are cached, decoded: each turn reads all, and few differ from the turn before."""
 
 CHECKED_A_TURN = 64
-"""Tasks, sessions and projects of a world that is checked after each turn, however rarely it may be. A larger one is
-checked after each second turn, each third, … then: otherwise a test of 600 tasks costs four times as much with tiny
-heads, which need more turns.
+"""Tasks, sessions and projects up to which a world is checked after each turn, even if rare checks are allowed. A
+larger one is checked after each second turn, each third, …: otherwise a test of 600 tasks costs four times as much with
+tiny heads, which need more turns.
 """
 
 R = TypeVar("R", bound=AnyReply)
 
 
 def task(taskid: str, body: object = None, project: str | None = None, url: str = "", **schedule: Any) -> NewTask:
-    """A task as a producer describes it; further keywords are fields of its schedule."""
+    """Make a task as a producer describes it; further keywords are fields of its schedule."""
     return NewTask(taskid, url or f"http://example.org/{taskid}", Schedule(**schedule), packed(body), project)
 
 
 def packed(value: object) -> Raw:
-    """A body or a result as it is sent."""
+    """Pack a body or a result."""
     return Raw(msgspec.msgpack.encode(value))
 
 
 def body_of(handed: Assignment | TaskReply) -> object:
-    """The body as its producer gave it."""
+    """Unpack the body of a task."""
     return msgspec.msgpack.decode(bytes(handed.body))
 
 
 def ref(handed: Assignment) -> LeaseRef:
-    """The lease of a task, as whoever has the task names it."""
+    """Name the lease of a task, as its fetcher does."""
     return LeaseRef(handed.project, handed.taskid, handed.token)
 
 
 def read_again(message: AnyOutgoing | Raw) -> AnyOutgoing:
-    """What was said; of an answer that was kept as it was sent, what it says."""
+    """Return the message, decoded if it is a stored reply in its sent form."""
     return decode_outgoing(bytes(message)) if isinstance(message, Raw) else message
 
 
 def laid_over(under: Layer, layer: Layer) -> dict[str, Any]:
-    """Settings over others, tables key by key."""
+    """Merge settings over others, tables key by key."""
     merged = dict(under)
     overlay(merged, layer)
     return merged
 
 
 class World:
-    """See the module.
+    """Scheduler, disk, clocks and fetchers of a test; see the module.
 
     Attributes:
         elapsed: seconds since the world began.
         wakes: turns that were taken without a request.
-        wall_step: seconds by which somebody has set the wall clock forward.
-        needs, found: what the last turn looked up.
-        said, events, kept: everything that the last turn said, told people, and had written.
-        inbox: every reply so far, in order.
-        happened: everything so far that people are told.
-        unreachable: peers that nothing can be sent to.
-        connections: by session, the one that it uses; each has its own if nothing is said.
-        environment: what a scheduler that is started is given.
+        wall_step: seconds by which the wall clock was set forward.
+        needs, found: lookups of the last turn.
+        said, events, kept: messages, events and writes of the last turn.
+        inbox: all replies so far, in order.
+        happened: all events so far.
+        unreachable: peers to which sends fail.
+        connections: by session, its connection; by default each has its own.
+        environment: of each scheduler that is started.
     """
 
     def __init__(self, config: CoreConfig, *, rarely: bool = False) -> None:
-        """Begin.
+        """Start the first scheduler.
 
         Args:
-            rarely: check a large world every few turns only; whoever makes it calls ``check_rest`` after the last one.
+            rarely: check a large world every few turns only; the caller calls ``check_rest`` after the last turn.
         """
         self.config = config
         self.disk = Disk()
@@ -167,7 +166,7 @@ class World:
         return Now(wall=WALL + self.elapsed + self.wall_step, boot=Boot(self.elapsed - self._booted_at))
 
     def advance(self, seconds: float) -> None:
-        """Let so much time pass; the scheduler sleeps through it as far as it can."""
+        """Let time pass; the scheduler sleeps as far as it can."""
         end = self.elapsed + seconds
         while (wake_at := self.next_wake()) < end:
             self.elapsed = max(self.elapsed, wake_at)
@@ -176,11 +175,11 @@ class World:
         self.settle()
 
     def next_wake(self) -> float:
-        """When the scheduler wants to be woken, in seconds since the world began."""
+        """Return the time of the next wake-up, in seconds since the world began."""
         return self.scheduler.next_event_at(self.now) + self._booted_at
 
     def settle(self) -> None:
-        """Let it take the turns that it wants to take at once."""
+        """Take all turns that the scheduler wants at once."""
         for _ in range(MOST_TURNS):
             if self.next_wake() > self.elapsed and not self._undelivered:
                 return
@@ -196,7 +195,7 @@ class World:
         config: CoreConfig | None = None,
         figures: DaemonMinute | None = None,
     ) -> list[AnyReply]:
-        """Let these requests be heard in one turn; return the answers. Nothing is settled afterwards."""
+        """Take one turn with these requests; return the replies, without taking further turns."""
         heard = self.heard(*requests)
         for each, flaw in zip(heard, flaws, strict=False):
             each.flaws = flaw
@@ -216,55 +215,55 @@ class World:
         return replies
 
     def heard(self, *requests: AnyRequest) -> list[Incoming]:
-        """The requests as a turn hears them."""
+        """Wrap requests as a turn gets them."""
         return [Incoming(Peer(self.connections.get(each.session, each.session).encode()), each) for each in requests]
 
     def answer(self, request: AnyRequest, flaws: Flaws | None = None) -> AnyReply:
-        """The answer to a request that has a turn of its own, whatever it is."""
+        """Take a turn with a request, and return its reply of any kind."""
         (reply,) = [each for each in self.turn(request, flaws=[flaws or {}]) if each.n == request.n]
         self.settle()
         return reply
 
     def ask(self, kind: type[R], request: AnyRequest, flaws: Flaws | None = None) -> R:
-        """The answer to a request, which is of that kind."""
+        """Take a turn with a request, and return its reply, which is of that kind."""
         reply = self.answer(request, flaws)
         assert isinstance(reply, kind), reply
         return reply
 
     def n(self) -> int:
-        """The next request number of everybody."""
+        """Return the next request number, which all sessions share."""
         return next(self._numbers)
 
     def new_tasks(self, project: str, *tasks: NewTask | None, session: str = "producer") -> NewTasks:
         return NewTasks(session=session, n=self.n(), project=project, tasks=list(tasks))
 
     def push(self, project: str, *tasks: NewTask | None, flaws: Flaws | None = None) -> list[str]:
-        """Push tasks; return what became of each."""
+        """Push tasks; return the outcome of each."""
         return list(self.ask(NewTasksReply, self.new_tasks(project, *tasks), flaws).outcomes)
 
     def fetcher(
         self, capacity: int = 100, projects: list[str] | None = None, name: str = "fetcher", priority: int = 0
     ) -> Fetcher:
-        """A fetcher that has just said hello."""
+        """Make a fetcher, and let it say hello."""
         fetcher = self.know(Fetcher(self, name, capacity, projects, priority))
         fetcher.hello()
         return fetcher
 
     def know(self, fetcher: Fetcher) -> Fetcher:
-        """Deliver to the fetcher what is sent to it."""
+        """Deliver messages for the fetcher to it."""
         self._fetchers[fetcher.session] = fetcher
         return fetcher
 
     def pseudonym(self, session: str) -> str:
-        """What people are shown in place of a session's id."""
+        """Return the pseudonym that users see in place of a session's id."""
         return self.scheduler.pseudonym(session)
 
     def show(self, taskid: str, project: str = "news") -> TaskReply:
-        """What people are told of a task."""
+        """Ask ``task-show``."""
         return self.ask(TaskReply, TaskShow(session="person", n=self.n(), project=project, taskid=taskid))
 
     def project(self, name: str = "news") -> Project:
-        """What people are told of a project."""
+        """Ask ``project-show``."""
         view = self.ask(ProjectReply, ProjectShow(session="person", n=self.n(), project=name)).project
         assert view is not None
         return view
@@ -285,7 +284,7 @@ class World:
     def wait(
         self, seconds: float = 30.0, project: str = "news", session: str = "script", *, ignore_retries: bool = False
     ) -> Waiting:
-        """Ask to be told when the project has finished."""
+        """Ask for a reply when the project has finished."""
         request = ProjectWait(
             session=session, n=self.n(), project=project, seconds=seconds, ignore_retries=ignore_retries
         )
@@ -295,34 +294,34 @@ class World:
         return waiting
 
     def hold(self, seconds: float, project: str = "news", session: str = "producer") -> Project:
-        """Hold the project open for so long; 0 lets go."""
+        """Keep the project open for ``seconds``; 0 ends that."""
         request = ProjectHold(session=session, n=self.n(), project=project, seconds=seconds)
         view = self.ask(ProjectReply, request).project
         assert view is not None
         return view
 
     def event_kinds(self, project: str = "news") -> list[str]:
-        """The kinds of events of the project that people were told, in order."""
+        """List the kinds of the project's events so far, in order."""
         return [event.kind for event in self.happened if event.project == project]
 
     def known(self) -> list[Task]:
-        """Everything that the disk knows, by taskid or, if it is unlisted, by its lease."""
+        """List all tasks on the disk, found by taskid or, if unlisted, by lease."""
         entries = self.disk.families[layout.IDS].values
         listed = [_listed(key, record) for key, record in entries.items() if record != AWAITED]
         return listed + [task for task in self.leased() if layout.id_key(task.project, task.taskid) not in entries]
 
     def leased(self) -> list[Task]:
-        """What the disk has as processing."""
+        """List the processing tasks on the disk."""
         leases = self.disk.families[layout.ORDERS[PROCESSING]].values
         return [_leased(key, lease) for key, lease in leases.items()]
 
     def tasks_in_memory(self) -> int:
-        """How many tasks that wait the scheduler holds, of all projects; the one look inside it."""
+        """Count the waiting tasks in the scheduler's memory; the only look inside it."""
         state = self.scheduler._state
         return sum(len(each.queue.ready) + len(each.queue.delayed) for each in state.projects.by_name.values())
 
     def configure(self, config: CoreConfig) -> None:
-        """Let a new config be in force."""
+        """Apply a new config."""
         self.config = config
         self.turn(config=config)
         self.settle()
@@ -330,18 +329,18 @@ class World:
     # ------------------------------------------------------------------------------------ start and end
 
     def restart(self, *, clean: bool = False) -> None:
-        """End the process, by kill -9 or (clean) in good order, and start another; fetchers live on, unheard."""
+        """End the process, by kill -9 or (clean) by a shutdown, and start another; fetchers live on, unheard."""
         self._end(clean)
         self._start()
         self.settle()
 
     def crash(self) -> None:
-        """The process dies and another begins, which has not taken a turn yet."""
+        """Kill the process and start another, which has not taken a turn yet."""
         self._end()
         self._start()
 
     def reboot(self, *, clean: bool = False, lose_unsynced: bool = False, uptime: float = 10.0) -> None:
-        """The machine goes down with the process; when it is back, its boot clock shows ``uptime``."""
+        """Restart the machine and the process; afterwards the boot clock shows ``uptime``."""
         self._end(clean)
         if lose_unsynced:
             self.disk.power_cut()
@@ -376,7 +375,7 @@ class World:
     # ------------------------------------------------------------------------------------ what must hold
 
     def check(self) -> None:
-        """Check every invariant, on the disk if it has been written to since it was checked."""
+        """Check all invariants; those of the disk if it was written to since the last check."""
         self._unchecked_turns = 0
         if self._has_written:
             self._has_written = False
@@ -384,7 +383,7 @@ class World:
         self.scheduler.verify()
 
     def check_rest(self) -> None:
-        """Check it if it has taken turns since it was checked."""
+        """Check the world if it has taken turns since the last check."""
         if self._unchecked_turns:
             self.check()
 
@@ -459,7 +458,7 @@ class World:
         assert record.held_back in (None, waiting), "what waits for a retry is counted"
 
     def _check_lows(self, record: ProjectRecord, keys: dict[str, list[bytes]]) -> None:
-        """No task that is over lies below where retention begins to read."""
+        """Check that no finished task lies below the point where retention begins to read."""
         prefix = layout.project_key(record.number)
         for state in OVER:
             low = lows_of(record)[state]
@@ -488,7 +487,7 @@ def _history_key(project: int, taskid: str) -> bytes:
 
 
 def _left_behind(known: list[Task], cleared: dict[int, int]) -> frozenset[bytes]:
-    """Keys of the specs of live tasks that a clear has dropped and no sweep has reached yet."""
+    """Collect keys of the specs of cleared tasks that no sweep has reached yet."""
     return frozenset(
         layout.seq_key(task.project, task.seq)
         for task in known
@@ -497,7 +496,7 @@ def _left_behind(known: list[Task], cleared: dict[int, int]) -> frozenset[bytes]
 
 
 class Waiting:
-    """A request that may be answered later.
+    """Request that may be answered later.
 
     Attributes:
         n: its number.
@@ -509,26 +508,26 @@ class Waiting:
 
     @property
     def answer(self) -> AnyReply | None:
-        """What it was answered; None: nothing yet."""
+        """Reply, or None before there is one."""
         answers = [reply for reply in self._world.inbox if reply.n == self.n]
         assert len(answers) <= 1
         return answers[0] if answers else None
 
     @property
     def finished(self) -> bool | None:
-        """Whether it was told that the project has finished; None: it was told nothing yet."""
+        """Whether the reply says that the project has finished; None before there is a reply."""
         reply = self.answer
         return reply.finished if isinstance(reply, WaitReply) else None
 
 
 class Fetcher:
-    """A worker process that keeps what it is sent until it is told what to do with it.
+    """Fetcher that keeps its tasks until the test ends them.
 
     Attributes:
-        held: what it has, by taskid, in the order in which it came.
-        taken: every taskid that it was ever sent, in order.
-        messages: every ``select`` that reached it.
-        deaf: what is sent to it gets lost.
+        held: tasks that it has, by taskid, in the order of arrival.
+        taken: all taskids that it was ever sent, in order.
+        messages: each ``select`` that reached it.
+        deaf: whether messages to it get lost.
     """
 
     def __init__(
@@ -565,7 +564,7 @@ class Fetcher:
         return [ref(self.held[taskid]) for taskid in taskids]
 
     def hello(self, **facts: Any) -> None:
-        """State the facts, or, where keywords say otherwise, something else."""
+        """Say hello with the fetcher's facts; keywords override them."""
         known = {"capacity": self.capacity, "projects": self.projects, "holds": self.holds, "seen": self.seen}
         stated: dict[str, Any] = known | {"name": self.session, "priority": self.priority} | facts
         stated["running"] = list(stated.get("running", ()))
@@ -575,11 +574,11 @@ class Fetcher:
 
     @property
     def holds(self) -> list[int]:
-        """Tokens that it has, those apart of which it knows that their leases have ended."""
+        """List tokens of its tasks, except for those whose leases it knows to have ended."""
         return [each.token for each in self.held.values() if each.token not in self.ended]
 
     def heed(self, n: int) -> None:
-        """Take in what the answer to hello ``n``, which came just now, says of leases that have ended."""
+        """Apply the ended leases in the latest welcome, to hello ``n``."""
         for reply in reversed(self.world.inbox):
             if reply.n == n:
                 if isinstance(reply, Welcome):
@@ -587,25 +586,25 @@ class Fetcher:
                 return
 
     def answers(self, *items: TaskReport) -> Done:
-        """A request with these answers, not sent yet."""
+        """Make a request with these reports, without sending it."""
         return Done(session=self.session, n=self.world.n(), tasks=list(items))
 
     def finished(self, taskid: str, **outcome: Any) -> TaskReport:
-        """The answer for a task that it holds no longer."""
+        """Drop a task, and make the report on it."""
         handed = self.held.pop(taskid)
         return TaskReport(handed.project, taskid, handed.token, **outcome)
 
     def done(self, taskid: str, **outcome: Any) -> str:
-        """Answer for a task; return whether it counted."""
+        """Report a success; return the outcome."""
         reply = self.world.ask(DoneReply, self.answers(self.finished(taskid, **outcome)))
         return reply.outcomes[0]
 
     def fail(self, taskid: str, **outcome: Any) -> str:
-        """Answer that a task failed; return whether it counted."""
+        """Report a failure; return the outcome."""
         return self.done(taskid, ok=False, **outcome)
 
     def finish_all(self) -> None:
-        """Succeed with everything that it holds, one by one, and with what comes meanwhile."""
+        """Succeed with all tasks that it has, one by one, and with those that come meanwhile."""
         while self.held:
             assert self.done(next(iter(self.held))) == "done"
 
@@ -622,13 +621,13 @@ class Fetcher:
         )
 
     def forge(self, taskid: str, token: int, **outcome: Any) -> str:
-        """Answer with any token; return whether it counted."""
+        """Report with any token; return the outcome."""
         item = TaskReport("news", taskid, Token(token), **outcome)
         return self.world.ask(DoneReply, self.answers(item)).outcomes[0]
 
 
 class MakeWorld(Protocol):
-    """What the fixture ``make_world`` is: settings of the core, and of all projects."""
+    """Type of the fixture ``make_world``: takes settings of the core, and of all projects."""
 
     def __call__(self, defaults: dict[str, Any] | None = None, **config: Any) -> World: ...
 
@@ -637,7 +636,7 @@ class MakeWorld(Protocol):
 def make_world(request: pytest.FixtureRequest) -> Iterator[MakeWorld]:
     """Make worlds with the projects news and shop, unlimited unless ``defaults`` says otherwise.
 
-    They may be large: they are checked rarely, and after the test.
+    Large worlds are checked every few turns, and after the test.
     """
     made: list[World] = []
 
@@ -653,5 +652,5 @@ def make_world(request: pytest.FixtureRequest) -> Iterator[MakeWorld]:
 
 @pytest.fixture
 def world(make_world: MakeWorld) -> World:
-    """A world with the projects news and shop, which hand out as fast as they can."""
+    """Make a world with the projects news and shop, without limits."""
     return make_world()

@@ -1,4 +1,4 @@
-"""What could grow without bound, or go on for ever, does not."""
+"""Bounds of everything that could grow, or continue for ever."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def config(**fields: object) -> CoreConfig:
 
 
 def refusal(world: World, **settings: Any) -> str:
-    """Why the project news can't have these settings."""
+    """Return the reason why the project news can't have these settings."""
     request = ProjectSet(session="person", n=world.n(), project="news", settings=settings)
     return world.ask(ErrorReply, request).reason
 
 
 def step(world: World, config: CoreConfig | None = None) -> TurnResult:
-    """One turn in which nothing is heard, kept as any other."""
+    """Take one turn without requests, and write it."""
     turn = world.scheduler.begin(world.now, [])
     result = turn.decide(world.ledger.find(turn.needs), config)
     world.ledger.commit(result.writes)

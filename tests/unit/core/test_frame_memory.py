@@ -1,4 +1,4 @@
-"""Frames: of what came in, only what is kept stays in memory; a body does not keep the message that brought it."""
+"""Memory of frames: only stored parts of a message stay in memory; a body does not keep its message alive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BODY = {"body": {"fetch": {"headers": {"User-Agent": "x" * 1000}}}}
 
 
 def hear(world: World, kind: str, **fields: Any) -> int:
-    """Let the world hear a request that came in a frame; how many others refer to that frame when its turn is over."""
+    """Send a request in a frame; return the number of references to the frame after the turn."""
     frame = msgpack.packb({"type": kind, "v": 1, "session": "client", "n": world.n(), **fields})
     before = sys.getrefcount(frame)
     request: AnyRequest
@@ -42,7 +42,7 @@ def test_a_task_that_was_replaced_does_not_keep_the_frame_that_brought_it(world:
 
 @pytest.fixture
 def busy(world: World) -> Fetcher:
-    """A fetcher that works on ``a``."""
+    """Make a fetcher that works on ``a``."""
     world.push("news", task("a"))
     return world.fetcher(capacity=1)
 

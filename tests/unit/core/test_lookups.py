@@ -1,4 +1,4 @@
-"""Heads and floors: more tasks in the store than in memory, and nobody can tell."""
+"""Heads and floors: more tasks in the store than in memory, without a difference for clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def names(count: int) -> list[str]:
 
 @pytest.fixture(params=[2, 3, 8, 4096])
 def deep(request: pytest.FixtureRequest) -> World:
-    """A world with 40 ready tasks of the priorities 3, 2, 1, 0, 3, … and 40 that are due one a second."""
+    """Make a world with 40 ready tasks of priorities 3, 2, 1, 0, 3, … and 40 that are due one a second."""
     world = World(CoreConfig(defaults={"rate": inf}, projects={"news": {}}, head_tasks=request.param))
     for i, name in enumerate(names(40)):
         world.push("news", task(name, priority=3 - i % 4))

@@ -1,8 +1,8 @@
-"""No message of the daemon is longer than ``max_message``, whatever is asked, at the least that it may be set to.
+"""Bounds of replies: no message of the daemon is longer than the lowest ``max_message``, for any request.
 
-most    made as long as its request and its daemon allow, through the scheduler
-limits  made by hand of the longest values that its fields can have: so it is bounded by these, whatever is asked
-pages   cut where a message is full, which is proved where the request is
+most    replies made as long as request and daemon allow, through the scheduler
+limits  replies made by hand of the longest values of their fields, which bound them for any request
+pages   replies cut where a message is full, which the tests of their requests prove
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ INT: Final = 2**63 - 1
 FLOAT: Final = 1.7e308
 NAME: Final = "n" * 64
 WIDE: Final = "\U0001f600"
-"""A character of four bytes."""
+"""Character of four bytes."""
 TASKID: Final = "t" * 128
 
 LONG_FLAW: Final = WIDE * MAX_REASON_CHARS
@@ -114,7 +114,7 @@ def world_of(projects: int = 1, **config: Any) -> World:
 
 
 def longest(reply: AnyReply) -> AnyReply:
-    """The reply, which has to fit."""
+    """Check that the reply fits into LEAST bytes, and return it."""
     assert len(encode(reply)) <= LEAST, f"{type(reply).__name__}: {len(encode(reply))}"
     return reply
 
@@ -209,7 +209,7 @@ def test_a_status_has_the_projects_that_fit_and_then_the_fetchers() -> None:
 
 
 def say_hello(world: World, fetchers: int) -> None:
-    """Have so many fetchers that are as long as they get when they are shown."""
+    """Add ``fetchers`` fetchers whose views are as long as possible."""
     names = list(world.config.projects)
     for number in range(fetchers):
         world.answer(Hello(session=f"f{number}", n=1, capacity=1, name=WIDE * 32, projects=names))
@@ -254,7 +254,7 @@ def test_a_task_with_all_that_it_may_have_is_shown_in_one_message() -> None:
 
 
 def largest_taken(world: World, url: str, schedule: Schedule) -> int:
-    """The longest text that is taken as a body, found by halving."""
+    """Find the longest text that is taken as a body, by bisection."""
     low, high = 0, LEAST
     while low < high:
         middle = (low + high + 1) // 2
@@ -271,7 +271,7 @@ def largest_taken(world: World, url: str, schedule: Schedule) -> int:
 
 
 def full(kind: type[Struct], **fields: Any) -> Any:
-    """A value whose fields are the longest there are: numbers, and names of 64 characters."""
+    """Make a value with the longest fields: numbers, and names of 64 characters."""
     made: dict[str, Any] = {}
     annotated = {
         name: said for base in reversed(kind.__mro__) for name, said in vars(base).get("__annotations__", {}).items()
@@ -283,7 +283,7 @@ def full(kind: type[Struct], **fields: Any) -> Any:
 
 
 def at_limits() -> Iterator[AnyOutgoing]:
-    """Replies with as many of the longest values as their requests can ask for."""
+    """Yield replies with as many of the longest values as their requests can ask for."""
     counts, totals = full(TaskCounts), full(EventTotals)
     window = full(Window)
     windows = Windows(*[window] * len(Windows.__struct_fields__))
@@ -381,13 +381,13 @@ PAGES: Final[dict[Any, str]] = {
     WatchReply: "core/rules/test_watch.py: test_a_reply_fits_into_a_message",
     Select: "core/test_bounds.py: test_what_is_sent_again_with_a_fetch_that_has_grown_still_fits_into_a_message",
 }
-"""Replies that are bounded by a test elsewhere: which."""
+"""Replies that a test elsewhere bounds, and the test."""
 
 HERE: Final = {
     NewTasksReply, DoneReply, FlowStaged, Welcome, StatusReply, FetchersReply, FetcherReply, TaskReply, FailuresReply,
     FlowTasksReply, SlotListReply, ProjectReply,
 }  # fmt: skip
-"""Replies that tests here make as long as they get."""
+"""Replies that tests here make as long as possible."""
 
 
 def test_every_message_of_the_daemon_is_bounded_by_one_of_these_tests() -> None:

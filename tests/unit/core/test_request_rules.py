@@ -1,4 +1,4 @@
-"""The table of requests: one row a type, which says all that depends on the type."""
+"""Table of requests: one row per type, with everything that depends on the type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler as a whole: it sleeps, it is repeated to, it dies and goes on, and it is the same each time."""
+"""Scheduler as a whole: sleep, repeated requests, crashes and restarts, determinism."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def test_everything_is_there_after_a_restart(world: World) -> None:
         assert (new.state, new.exetime, new.priority, new.error, new.session, new.finished_at, body_of(new)) == (
             (old.state, old.exetime, old.priority, old.error, old.session, old.finished_at, body_of(old))
         )
-    # What happened since the windows were last saved counts as if it happened at the start.
+    # Events since the windows were last saved count as if they happened at the start.
     assert replace(world.project(), remaining=None) == replace(view, remaining=None)
 
 
@@ -348,7 +348,7 @@ def test_only_answers_that_tell_of_something_kept_wait_for_the_disk(world: World
 
 @dataclass
 class Script:
-    """The same requests at the same times, for any world."""
+    """Script of equal requests at equal times, for any world."""
 
     world: World
 

@@ -1,4 +1,4 @@
-"""What a scheduler makes of a store whose settings fit the config no longer."""
+"""Start on a store whose settings no longer fit the config."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.core.conftest import MakeWorld, World, task
 
 
 def say_in_the_store(world: World, project: str, **settings: object) -> None:
-    """Somebody else, or a version with other settings, has written these into a project's record."""
+    """Write settings into a project's record, as a version with other settings may have done."""
     values = world.disk.families[layout.PROJECTS].values
     for key, value in values.items():
         record = layout.decode_project(value)

@@ -1,4 +1,4 @@
-"""Steps are registered while they have work, and no longer."""
+"""Steps are registered only while they have work."""
 
 from __future__ import annotations
 

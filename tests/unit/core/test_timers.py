@@ -1,7 +1,7 @@
-"""Timers: each delayed task is handed out in the first turn at or after its time, and the daemon sleeps until then.
+"""Timers: each delayed task is dispatched in the first turn at or after its time, and the daemon sleeps until then.
 
-Thousands of them wait while a head holds two, so that most are read from the store only when they are near. Time is
-virtual, and the world wakes the scheduler when it asked to be woken, so lateness is exact: there is none.
+Thousands of tasks wait while a head holds two, so that most are read from the store only when their time is near. Time
+is virtual, and the world wakes the scheduler when it asked for it, so lateness is exactly 0.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ CLOSE = 2e-6
 
 
 class LargeWorld(World):
-    """A world that does not look at the whole disk after each turn."""
+    """World that does not check the whole disk after each turn."""
 
     def _check_disk(self) -> None:
         pass
 
 
 class Watch(Fetcher):
-    """A fetcher that notes when it was sent what, and is done with it at once.
+    """Fetcher that records when it was sent each task, and reports success at once.
 
     Attributes:
         sent_at: by taskid, seconds since the world began.
@@ -51,7 +51,7 @@ class Watch(Fetcher):
 
 
 def watched(world: World) -> Watch:
-    """The world's only fetcher, which takes everything."""
+    """Make the world's only fetcher, which takes everything."""
     watch = Watch(world)
     world.know(watch)
     watch.hello()
@@ -59,7 +59,7 @@ def watched(world: World) -> Watch:
 
 
 def assert_on_time(watch: Watch, due: dict[str, float]) -> None:
-    """Exactly these came, each when it was due: not earlier, and not in a later turn."""
+    """Check that exactly these tasks came, each when it was due: not earlier, and not in a later turn."""
     assert watch.sent_at.keys() == due.keys()
     for taskid, at in due.items():
         assert 0 <= WALL + watch.sent_at[taskid] - (WALL + at) < CLOSE, taskid
@@ -70,7 +70,7 @@ CALM: dict[str, Any] = {
     "fetcher_timeout": FOR_EVER,
     "session_timeout": FOR_EVER,
 }
-"""A config in which nothing but timers is ever due."""
+"""Config in which only timers are ever due."""
 
 
 def in_batches(world: World, tasks: list[NewTask], size: int = 500) -> None:
@@ -80,7 +80,7 @@ def in_batches(world: World, tasks: list[NewTask], size: int = 500) -> None:
 
 @pytest.fixture
 def world(make_world: MakeWorld) -> World:
-    """The worlds of this file; sessions and leases last for ever in them."""
+    """Make a world in which sessions and leases last for ever."""
     return make_world(**CALM)
 
 
@@ -137,7 +137,7 @@ def test_a_turn_promotes_no_more_than_turn_tasks(make_world: MakeWorld) -> None:
 
 
 class InOrder(Watch):
-    """A fetcher that notes which tasks it was sent before others that were due, and had to go first.
+    """Fetcher that records tasks that it was sent before due ones that had to go first.
 
     Attributes:
         passed_over: pairs of a task that it was sent, and one that ought to have come instead.

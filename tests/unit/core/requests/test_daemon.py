@@ -1,4 +1,4 @@
-"""What the core knows of the daemon itself: who is connected, how long attempts took, how late tasks became ready."""
+"""Figures of the daemon in the core: sessions, durations of attempts, lateness of tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def figures(world: World) -> DaemonReply:
 
 
 def within(histogram: Histogram, bound: float) -> int:
-    """How many values were this large at most."""
+    """Count the values up to ``bound``."""
     return sum(histogram.counts[: sum(each <= bound for each in histogram.bounds)])
 
 
@@ -54,7 +54,7 @@ def test_delayed_tasks_are_counted_by_how_late_they_became_ready(world: World) -
     world.advance(20)
     assert within(figures(world).histograms["lateness_seconds"], 0.01) == 1
 
-    world.elapsed = 107  # nobody woke it when the task was due
+    world.elapsed = 107  # the scheduler was not woken when the task was due
     world.settle()
 
     late = figures(world).histograms["lateness_seconds"]

@@ -1,6 +1,6 @@
-"""Requests that are heard in one turn with the end or the start of their project answer what they would a turn later.
+"""Requests in one turn with the end or the start of their project get the same reply as a turn later.
 
-What they need is looked up before anything of the turn is decided, so it may be of a project that is gone by then.
+Their lookups come before the turn decides anything, so they may be of a project that is gone by then.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ SHOP: Final[dict[str, Any]] = {**WHO, "project": "shop"}
 
 
 class Row(NamedTuple):
-    """A request, and what it is answered; a code if it is refused, ``ok`` if not.
+    """Request and its result: the code of a refusal, or ``ok``.
 
     Attributes:
-        gone: behind a deletion of its project.
-        begun: behind a start of its project, which is new by that.
+        gone: result after a deletion of its project.
+        begun: result after a start of its project, which creates it.
     """
 
     request: AnyRequest
@@ -122,7 +122,7 @@ each_row = pytest.mark.parametrize("row", ROWS, ids=[type(row.request).__name__ 
 
 
 def lived() -> World:
-    """A world in which there is something to be found for each request, and little of it in memory."""
+    """Make a world in which each request finds something, little of it in memory."""
     projects: dict[str, Layer] = {"news": {"group": "g"}, "shop": {"slot": {"by": "host"}}}
     world = World(CoreConfig(defaults={"rate": inf}, projects=projects, head_tasks=2), rarely=True)
     fetcher = world.fetcher(capacity=1, projects=["news"])
@@ -139,13 +139,13 @@ def lived() -> World:
 
 
 def acts(world: World, row: Row, actions: Sequence[Action]) -> list[ProjectDo]:
-    """What is done to the project of the request."""
+    """Make the actions on the project of the request."""
     project = getattr(row.request, "project", "news")
     return [ProjectDo(session="owner", n=world.n(), project=project, action=action) for action in actions]
 
 
 def heard(row: Row, *actions: Action, before: Sequence[Action] = (), together: bool) -> list[AnyReply]:
-    """What the request is answered behind some actions, in one turn with them or in a turn of its own."""
+    """Return the replies after some actions, in one turn with them or in a turn of the request's own."""
     world = lived()
     world.turn(*acts(world, row, before))
     world.settle()

@@ -1,4 +1,4 @@
-"""The check of the invariants finds whatever is wrong with a state, and says what."""
+"""Check of the invariants: it finds each problem of a state, and says which."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.unit.core.conftest import MakeWorld, World, task
 
 @pytest.fixture
 def state() -> State:
-    """News has two tasks that are ready, two that are delayed, and one that a fetcher runs."""
+    """Make a state in which news has two ready tasks, two delayed ones, and one that a fetcher runs."""
     world = World(CoreConfig(defaults={"rate": inf}, projects={"news": {}, "shop": {}}))
     world.push("news", task("run"))
     world.fetcher(capacity=1)
@@ -33,7 +33,7 @@ def state() -> State:
 
 
 def wrong(state: State) -> list[str]:
-    """What the check says of the state between two turns."""
+    """Check the state between two turns."""
     return check(TurnState(state, state.last_now))
 
 
@@ -46,14 +46,14 @@ def one(state: State, taskid: str) -> Task:
 
 
 def ready(state: State) -> Head:
-    """The head of ready tasks of news, which has no slots."""
+    """Return the head of ready tasks of news, which has no slots."""
     head = news(state).queue.ready
     assert isinstance(head, Head)
     return head
 
 
 def leave(head: Head, taskid: str) -> None:
-    """The head forgets a task without counting that it has."""
+    """Remove a task from a head without counting that."""
     head.entries = {key: each for key, each in head.entries.items() if each.taskid != taskid}
 
 
@@ -67,7 +67,7 @@ def fetcher(state: State) -> Session:
 
 
 def both(state: State) -> dict[int, EndedLease]:
-    """The lease that is in force, as one that has ended."""
+    """Return the lease in force, as an ended one."""
     return {token: EndedLease(0, state.last_now.boot) for token in fetcher(state).leases}
 
 
@@ -137,7 +137,7 @@ def test_what_is_wrong_with_a_state_is_said(state: State, complaint: str, damage
 
 @pytest.fixture
 def divided() -> State:
-    """News is divided by host: one slot has a lease and a task, one only a lease, one two tasks that may go."""
+    """Make a state in which news has three slots: with a lease and a task, with a lease, with two ready tasks."""
     world = World(CoreConfig(defaults={"rate": inf}, projects={"news": {"slot": {"by": "host", "max_processing": 1}}}))
     world.push("news", task("run", url="http://full/"), task("first", url="http://slow/"))
     world.fetcher(capacity=2)

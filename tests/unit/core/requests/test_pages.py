@@ -1,4 +1,4 @@
-"""Pages of projects and fetchers, in the order that somebody asks for."""
+"""Pages of projects and fetchers, in the order of the request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sessions(world: World, **wish: Any) -> list[str]:
 
 @pytest.fixture
 def shops(make_world: MakeWorld) -> World:
-    """Projects a to e with 0 to 4 tasks, of which e's have been selected and one has failed."""
+    """Make projects a to e with 0 to 4 tasks; those of e are selected, and one has failed."""
     world = make_world(projects={name: {"group": "odd" if name in "ac" else ""} for name in "abcde"})
     for count, name in enumerate("abcde"):
         world.push(name, *(task(f"{name}{n}") for n in range(count)))
@@ -101,7 +101,7 @@ def test_a_status_has_as_many_fetchers_as_it_is_asked_for(world: World) -> None:
 
 @pytest.fixture
 def crew(world: World) -> World:
-    """Fetchers a, b and c: a holds two tasks, b holds one for longest and has failed, c has been silent for longest."""
+    """Make fetchers: a has two tasks, b has one for longest and has failed, c has been silent for longest."""
     world.push("news", task("old"))
     third = world.fetcher(capacity=5, projects=["shop"], name="c")
     third.hello(name="zoo:1")
@@ -147,13 +147,13 @@ def test_a_page_tells_what_all_fetchers_have_in_sum(crew: World) -> None:
 def test_fetchers_are_found_by_project_group_and_name(crew: World) -> None:
     assert sorted(sessions(crew, project="news")) == ["a", "b"]
     assert sessions(crew, filter="ZOO") == ["c"]
-    assert sessions(crew, group="nobody") == ["a"]
+    assert sessions(crew, group="none") == ["a"]
     crew.set("shop", group="shops")
     assert sorted(sessions(crew, group="shops")) == ["a", "c"]
 
 
 def test_a_project_that_is_unknown_is_no_project_without_fetchers(world: World) -> None:
-    reply = world.ask(ErrorReply, Fetchers(session="person", n=world.n(), project="nobody"))
+    reply = world.ask(ErrorReply, Fetchers(session="person", n=world.n(), project="other"))
 
     assert reply.code == "unknown-project"
 
@@ -169,7 +169,7 @@ def test_a_page_may_be_of_the_projects_that_are_named(shops: World) -> None:
     assert names(shops, projects=["b", "c"], group="odd") == ["c"]
     assert names(shops, projects=["b", "c", "d"], sort="ready", limit=2) == ["d", "c"]
     assert status(shops, projects=["b", "c", "d"], limit=1).found == 3
-    assert shops.ask(ErrorReply, StatusShow(session="x", n=shops.n(), projects=["nobody"])).code == "unknown-project"
+    assert shops.ask(ErrorReply, StatusShow(session="x", n=shops.n(), projects=["other"])).code == "unknown-project"
 
 
 def test_a_page_may_be_of_the_fetchers_of_the_projects_that_are_named(make_world: MakeWorld) -> None:
@@ -178,4 +178,4 @@ def test_a_page_may_be_of_the_fetchers_of_the_projects_that_are_named(make_world
         world.fetcher(projects=wanted, name=session)
 
     assert sorted(sessions(world, projects=["shop", "news"])) == ["b", "c"]
-    assert world.ask(ErrorReply, Fetchers(session="x", n=world.n(), projects=["nobody"])).code == "unknown-project"
+    assert world.ask(ErrorReply, Fetchers(session="x", n=world.n(), projects=["other"])).code == "unknown-project"

@@ -1,4 +1,4 @@
-"""What people ask for: status, settings, projects, single tasks."""
+"""Requests of users: status, settings, projects, single tasks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def reprioritise(world: World, priority: int, *taskids: str) -> list[str]:
 
 
 def one_of_each(world: World) -> None:
-    """Bring into being tasks named after their states."""
+    """Make tasks named after their states."""
     for name in ("success", "failed", "processing", "cancelled", "ready"):
         world.push("news", task(name))
     world.push("news", task("delayed", delay=500))

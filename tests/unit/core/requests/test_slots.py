@@ -1,4 +1,4 @@
-"""What a person says of one slot."""
+"""Settings of one slot by an operator."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def show(world: World, slot: str = "a.org") -> SlotReply:
 
 
 def busy(world: World, tasks: int = 5) -> Fetcher:
-    """A fetcher that has the first task of the slot a.org, which has more."""
+    """Make a fetcher with the first task of the slot a.org, which has more."""
     world.push("news", *[page(f"t{number}") for number in range(tasks)])
     return world.fetcher(capacity=1)
 
@@ -182,7 +182,7 @@ def test_to_unset_a_block_forgives_all_that_the_slot_waits_for(make_world: MakeW
         ({"block_until": 1.8e12}, "block_until: expected unix seconds of at most 1e11, or inf, not milliseconds"),
         ({"delay": 1.0, "unset": ("delay",)}, "set and unset at once"),
         ({"max_processing": 1.5}, "whole number"),
-        ({"delay": 1.0, "project": "nobody"}, "nobody"),
+        ({"delay": 1.0, "project": "other"}, "other"),
     ],
 )
 def test_what_contradicts_itself_is_refused(make_world: MakeWorld, said: dict[str, Any], words: str) -> None:
@@ -261,7 +261,7 @@ def test_it_goes_over_to_the_next_division(make_world: MakeWorld) -> None:
     say(world, delay=33.0)
 
     world.set(slot={"by": "domain"})
-    world.advance(60)  # windows begin anew
+    world.advance(60)  # gaps begin again
     fetcher = busy(world)
     fetcher.done("t0")
     assert comes_after(world, fetcher, 33.0)

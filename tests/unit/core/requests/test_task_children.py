@@ -1,4 +1,4 @@
-"""What waits for a task is shown, page by page."""
+"""Children of a task, page by page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of tasks: pages, globs, cursors, and what bounds them."""
+"""Lists of tasks: pages, globs, cursors and bounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def asked(world: World, state: Any, **fields: Any) -> TaskList:
 
 
 def pages(world: World, state: Any, **fields: Any) -> Iterator[list[TaskRow]]:
-    """Page after page."""
+    """Yield page after page."""
     after = ""
     while True:
         reply = world.ask(TaskListReply, asked(world, state, after=after, **fields))
@@ -71,7 +71,7 @@ def test_each_state_is_listed_in_its_order_page_by_page(world: World) -> None:
 
 
 def in_all_states(world: World) -> list[tuple[str, str]]:
-    """Tasks of the project news in every state but cancelled, as a list of all states has them: state and name."""
+    """Make tasks of news in every state but cancelled; return (state, name) in the order of a list of all states."""
     world.push("news", *[task(name) for name in ("done", "done2", "failed", "held", "held2")])
     fetcher = world.fetcher()
     fetcher.hello(capacity=0)
@@ -279,7 +279,7 @@ def test_two_lists_in_one_turn_do_not_mix(world: World) -> None:
 
 
 def fail_some(world: World) -> list[str]:
-    """Four tasks of two hosts that failed for good, a second apart, with two errors."""
+    """Let four tasks of two hosts fail for good, a second apart, with two errors."""
     ids = [f"t{number}" for number in range(4)]
     world.push("news", *[task(name, url=f"http://{'ab'[number % 2]}.org/{name}") for number, name in enumerate(ids)])
     fetcher = world.fetcher(capacity=4, name="host:1")
@@ -354,7 +354,7 @@ def test_live_tasks_are_picked_by_when_they_were_last_run(world: World) -> None:
 
 
 def test_what_is_being_run_is_listed_by_when_it_was_handed_out_with_who_has_it(world: World) -> None:
-    """Priorities let a task that came later be handed out first."""
+    """By its priority a later task is dispatched first."""
     world.push("news", task("low"), task("high", priority=9, timeout=60.0))
     first = world.fetcher(capacity=1, name="host:1")
     world.advance(5)

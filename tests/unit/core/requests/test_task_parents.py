@@ -1,4 +1,4 @@
-"""What a task waits for is shown with what it has left behind, page by page."""
+"""Parents of a task with their results, page by page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def page(world: World, taskid: str, after: int = 0) -> TaskParentsReply:
 
 
 def shown(reply: TaskParentsReply) -> dict[str, tuple[str, bool, object]]:
-    """By taskid: state, whether it is waited for no more, and the result."""
+    """Map taskids to state, whether the edge is satisfied, and the result."""
     return {each.taskid: (each.state, each.satisfied, msgspec.msgpack.decode(each.result)) for each in reply.parents}
 
 
@@ -45,14 +45,14 @@ def test_each_parent_is_shown_with_its_state_and_its_result(world: World) -> Non
     run(fetcher, "done", result=packed({"pages": 3}))
     run(fetcher, "silent")
     run(fetcher, "failed", ok=False, retry=False)
-    world.push("news", waiting("c", "done", "silent", "failed", "ready", "nobody"))
+    world.push("news", waiting("c", "done", "silent", "failed", "ready", "unpushed"))
 
     assert shown(page(world, "c")) == {
         "done": ("success", True, {"pages": 3}),
         "silent": ("success", True, None),
         "failed": ("failed", False, None),
         "ready": ("processing", False, None),
-        "nobody": ("unknown", False, None),
+        "unpushed": ("unknown", False, None),
     }
 
 
@@ -171,7 +171,7 @@ def test_a_parent_that_is_cancelled_in_the_very_turn_is_shown_so(world: World) -
 
 
 @pytest.mark.parametrize(
-    ("where", "code"), [({"project": "nobody"}, "unknown-project"), ({"project": "shop"}, "unknown-task")]
+    ("where", "code"), [({"project": "other"}, "unknown-project"), ({"project": "shop"}, "unknown-task")]
 )
 def test_what_is_unknown_is_refused(world: World, where: dict[str, Any], code: str) -> None:
     reply = world.answer(asking(world, "a", **where))

@@ -1,4 +1,4 @@
-"""Why nothing is handed out: one sentence, the first reason that applies."""
+"""Why nothing is dispatched: one sentence, the first reason that applies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.core.rules.conftest import FORCE
 
 
 def why(world: World, taskid: str | None = None, project: str = "news") -> str:
-    """The sentence, without the words that it begins with."""
+    """Ask for the sentence, without its subject."""
     request = Why(session="person", n=world.n(), project=project, taskid=taskid)
     (reply,) = world.turn(request)
     assert isinstance(reply, WhyReply), reply
@@ -29,7 +29,7 @@ def why(world: World, taskid: str | None = None, project: str = "news") -> str:
 
 
 def cause(world: World, taskid: str | None = None) -> str:
-    """The cause, for programs."""
+    """Ask for the cause, for programs."""
     return world.ask(WhyReply, Why(session="person", n=world.n(), project="news", taskid=taskid)).cause
 
 

@@ -1,4 +1,4 @@
-"""Why the slots of a divided project hand nothing out, in one sentence."""
+"""Why the slots of a divided project dispatch nothing, in one sentence."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.unit.core.conftest import MakeWorld, World, task
 
 @pytest.fixture
 def world(make_world: MakeWorld) -> World:
-    """A world whose projects are divided by host, with ten seconds between the tasks of each."""
+    """Make a world whose projects are divided by host, with ten seconds between the tasks of each."""
     return make_world({"slot": {"by": "host", "delay": 10.0}})
 
 
 def why(world: World, taskid: str | None = None) -> str:
-    """The sentence without its subject."""
+    """Ask for the sentence, without its subject."""
     told = world.ask(WhyReply, Why(session="person", n=world.n(), project="news", taskid=taskid))
     return told.sentence.removeprefix('project "news" ').removeprefix(f'task "{taskid}" ')
 

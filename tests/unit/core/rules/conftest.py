@@ -1,7 +1,7 @@
 """The rules of docs/reference/rules.md, one test each: what is pushed and reported, what is replied and dispatched.
 
-``bring(world, "processing")`` makes a task "a" of the project news that is in that state, and the fetcher to go on
-with: it had the task if anybody had it, takes one task at a time, and takes nothing until it says ``hello``.
+``bring(world, "processing")`` makes a task "a" of the project news in that state, and returns the fetcher to continue
+with: it had the task if a fetcher had it, takes one task at a time, and takes nothing until it says ``hello``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WAIT: Final = 100.0
 
 
 def bring(world: World, state: str, **schedule: Any) -> Fetcher:
-    """A task "a" in this state, with the body "old"; see the module."""
+    """Make a task "a" in this state, with the body "old"; see the module."""
     given = {"delay": WAIT} | schedule if state == "delayed" else schedule
     world.push("news", task("a", body="old", **given))
     fetcher = world.fetcher(capacity=0)
@@ -42,7 +42,7 @@ def bring(world: World, state: str, **schedule: Any) -> Fetcher:
 
 
 def bring_back_off(world: World, why: str, seconds: float, **schedule: Any) -> Fetcher:
-    """A task "a" that waits for so long because it failed, was told to, or has just been crawled."""
+    """Make a task "a" that waits for ``seconds`` because it failed, was put off, or has just been crawled."""
     if why == "recrawl":
         fetcher = bring(world, "processing", age=seconds, auto_recrawl=True, **schedule)
         fetcher.done("a")
@@ -57,12 +57,12 @@ def bring_back_off(world: World, why: str, seconds: float, **schedule: Any) -> F
 
 
 def rest(fetcher: Fetcher) -> None:
-    """The fetcher goes on with what it holds and takes nothing more until it says hello."""
+    """Let the fetcher keep its tasks and take no further one until it says hello."""
     fetcher.hello(capacity=0)
 
 
 def run_out(world: World, fetcher: Fetcher, seconds: float = 600.0) -> None:
-    """So much time passes, in which the fetcher is heard and takes nothing more."""
+    """Let ``seconds`` pass, in which the fetcher is heard but takes no further task."""
     end = world.elapsed + seconds
     while world.elapsed < end:
         rest(fetcher)
@@ -71,7 +71,7 @@ def run_out(world: World, fetcher: Fetcher, seconds: float = 600.0) -> None:
 
 
 def comes_after(world: World, fetcher: Fetcher, seconds: float) -> bool:
-    """Whether the fetcher is given a task when so many seconds have passed, and not one second earlier."""
+    """Whether the fetcher gets a task after ``seconds``, and not one second earlier."""
     taken = len(fetcher.taken)
     if seconds:
         world.advance(seconds - 1)
@@ -85,7 +85,7 @@ def comes_after(world: World, fetcher: Fetcher, seconds: float) -> bool:
 
 
 def never_comes(world: World, fetcher: Fetcher) -> bool:
-    """Whether the fetcher is given nothing, however long it waits."""
+    """Whether the fetcher never gets a task."""
     taken = len(fetcher.taken)
     for _ in range(3):
         fetcher.hello()

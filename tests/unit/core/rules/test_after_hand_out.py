@@ -1,4 +1,4 @@
-"""A hello may ask for its welcome behind the tasks that are ready, so that a fetcher knows that there are no more."""
+"""Welcome after the dispatch of ready tasks, on request, so that a fetcher knows that there are no more."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 
 def asking(world: World, capacity: int, projects: list[str] | None = None, n: int = 1) -> Hello:
-    """The hello of a fetcher that asks to be told when what is ready has been handed out."""
+    """Make a hello that asks for its welcome after the dispatch of ready tasks."""
     return Hello(session="f", n=n, capacity=capacity, projects=projects, after_hand_out=True)
 
 
 def told_after(world: World, hello: Hello) -> tuple[int, int]:
-    """Say it; returns how many tasks came before its welcome, and after how many turns it came."""
+    """Say hello; return how many tasks came before the welcome, and after how many turns it came."""
     fetcher = world.know(Fetcher(world, "f", hello.capacity, hello.projects))
     replies = world.turn(hello)
     for turns in range(1, 100):
@@ -104,7 +104,7 @@ def test_tasks_of_slots_are_read_from_the_store_first(make_world: MakeWorld) -> 
     world = make_world({"slot": {"by": "host", "delay": 0.001}})
     world.push("news", *(task(f"t{n}", url=f"http://site{n}.example/") for n in range(10)))
     world.crash()
-    world.elapsed += 1  # no slot waits for its pace
+    world.elapsed += 1  # so that no slot waits for its pace
 
     assert told_after(world, asking(world, 100))[0] == 10
 

@@ -1,4 +1,4 @@
-"""done, not ok, with ``again``: what the next attempt of a task has that this one had not."""
+"""done, not ok, with ``again``: changes for the next attempt of a task."""
 
 from __future__ import annotations
 

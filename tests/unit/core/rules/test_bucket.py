@@ -1,4 +1,4 @@
-"""The pace of a project: a token is gained 1/rate seconds, at most burst are held, each hand-out costs one."""
+"""Pace of a project: it gains a token every 1/rate seconds, has at most burst, and spends one per dispatch."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.unit.core.rules.conftest import DAY, bring, never_comes
 
 
 def crowd(world: World, tasks: int = 50) -> Fetcher:
-    """A fetcher that takes everything, and more tasks than it will be given."""
+    """Make a fetcher that takes everything, and more tasks than it will get."""
     world.push("news", *[task(f"t{i}") for i in range(tasks)])
     return world.fetcher()
 
 
 def gained(world: World, fetcher: Fetcher, seconds: float) -> int:
-    """How many tasks the fetcher is given in the next seconds; it stays heard."""
+    """Count the tasks that the fetcher gets in the next ``seconds``, while it is heard."""
     taken, end = len(fetcher.taken), world.elapsed + seconds
     while world.elapsed < end:
         fetcher.hello()
@@ -77,7 +77,7 @@ def test_no_window_has_more_than_burst_and_rate_times_its_length(
     while len(times) < 50:
         times += [world.elapsed] * gained(world, fetcher, 0.7)
 
-    # A task was handed out at most 0.7 seconds before its time was noted.
+    # A task was dispatched at most 0.7 seconds before its time was recorded.
     for first, begin in enumerate(times):
         for last in range(first, len(times)):
             assert last - first + 1 <= burst + rate * (times[last] - begin + 0.7) + 1e-6

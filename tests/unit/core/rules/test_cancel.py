@@ -1,4 +1,4 @@
-"""cancel with force_update: the task ends, whatever it is."""
+"""cancel with force_update: the task ends from any state."""
 
 from __future__ import annotations
 

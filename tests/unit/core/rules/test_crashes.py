@@ -1,4 +1,4 @@
-"""A task may kill the fetcher that runs it: who is suspected, and what becomes of the one that does."""
+"""Tasks that kill the fetcher that runs them: the suspects, and the fate of the culprit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def names(count: int) -> list[str]:
 
 
 def crash(world: World, taskid: str, times: int, priority: int = 1) -> None:
-    """Let a task be what one fetcher after the other ran, alone, when it fell silent."""
+    """Let fetchers fall silent one after the other, each with this task alone."""
     world.push("news", task(taskid, priority=priority))
     for life in range(times):
         assert world.fetcher(capacity=1, name=f"{taskid}-{life}").taken == [taskid]
@@ -216,7 +216,7 @@ def test_a_crash_of_several_suspects_is_nobodys_failure(world: World) -> None:
 
 
 def live(world: World, machine: Fetcher, poison: str) -> None:
-    """Do what comes, until the one comes that kills the machine, or nothing comes any more."""
+    """Run tasks until the one comes that kills the machine, or no more come."""
     while machine.held and poison not in machine.held:
         machine.done(next(iter(machine.held)))
     world.advance(SILENCE)

@@ -1,6 +1,6 @@
 """Cron: a project's jobs, which push a task again and again.
 
-``world.set(cron={"nightly": {...}})`` gives the project news a job; ``job(world)`` tells how it stands.
+``world.set(cron={"nightly": {...}})`` gives the project news a job; ``job(world)`` returns its view.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ BERLIN: Final = ZoneInfo("Europe/Berlin")
 
 
 def job(world: World, name: str = "nightly") -> CronJob:
-    """How the job stands."""
+    """Return the view of the job."""
     (view,) = (view for view in world.project().cron if view.job == name)
     return view
 
 
 def ticks(world: World, name: str = "nightly") -> int:
-    """Times at which it ran or was skipped."""
+    """Count the runs and skips of the job."""
     view = job(world, name)
     return view.runs + view.skipped
 
 
 def ready(world: World) -> int:
-    """Ready tasks of all projects, as they were before the turn in which this is asked."""
+    """Count ready tasks of all projects, before the turn of this request."""
     (reply,) = world.turn(StatusShow(session="person", n=world.n(), limit=1))
     assert isinstance(reply, StatusReply)
     return reply.counts.ready
@@ -56,31 +56,31 @@ def unset(world: World, *keys: str) -> None:
 
 
 def refusal(world: World, **settings: Any) -> str:
-    """Why the project news can't have these settings."""
+    """Return the reason why the project news can't have these settings."""
     request = ProjectSet(session="person", n=world.n(), project="news", settings=settings)
     return world.ask(ErrorReply, request).reason
 
 
 def stall(world: World, seconds: float) -> None:
-    """The process gets no time to run for so long."""
+    """Stall the process for ``seconds``."""
     world.elapsed += seconds
     world.settle()
 
 
 def be_down(world: World, seconds: float) -> None:
-    """The daemon is killed and started again so many seconds later."""
+    """Kill the daemon, and start it ``seconds`` later."""
     world.elapsed += seconds
     world.restart()
 
 
 def set_clock(world: World, shown: str, zone: ZoneInfo = BERLIN) -> None:
-    """The wall clock shows this from now on."""
+    """Set the wall clock."""
     world.wall_step += datetime.fromisoformat(shown).replace(tzinfo=zone).timestamp() - world.now.wall
     world.settle()
 
 
 def next_times(world: World, count: int) -> list[str]:
-    """What clocks in Berlin show at the next runs, each of which is waited for."""
+    """Wait for the next runs, and list their times in Berlin."""
     shown = []
     for number in range(count):
         at = job(world).next_at
@@ -671,7 +671,7 @@ def test_of_many_jobs_that_are_due_at_once_each_turn_runs_some(make_world: MakeW
 
 
 def _with(config: CoreConfig, projects: dict[str, Any]) -> CoreConfig:
-    """The config with other projects."""
+    """Copy the config with other projects."""
     return CoreConfig(defaults=config.defaults, projects=projects, head_tasks=config.head_tasks)
 
 
@@ -679,7 +679,7 @@ def _with(config: CoreConfig, projects: dict[str, Any]) -> CoreConfig:
 
 
 def test_an_expression_that_never_comes_is_refused(world: World) -> None:
-    """The fifth monday of a month is not its first day; the star asks for both."""
+    """The fifth Monday of a month is not its first day; the star asks for both."""
     never = {"cron": "0 0 */31 * MON#5"}
 
     assert refusal(world, cron={"nightly": never}) == 'cron.nightly.cron: "0 0 */31 * MON#5" never comes'

@@ -1,6 +1,6 @@
-"""Cycles: a task that would wait for itself is rejected, and what has to be searched for that waits.
+"""Cycles: a task that would wait for itself is rejected, and a push that needs a search for that waits.
 
-``waits(world, "c", "a", "b")`` pushes a task c that waits for a and b, and says what became of it.
+``waits(world, "c", "a", "b")`` pushes a task c that waits for a and b, and returns its outcome.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tests.unit.core.conftest import MakeWorld, World, task
 from tests.unit.core.rules.test_dependencies import waiting
 
 Outcome = str
-"""``new`` and the like, or why an item was rejected."""
+"""Outcome such as ``new``, or the reason of a rejection."""
 
 
 def push(world: World, *items: NewTask, project: str = "news", session: str = "producer") -> list[Outcome]:
-    """Push a batch, and take the turns that it takes."""
+    """Push a batch, and take turns until the reply."""
     request = world.new_tasks(project, *items, session=session)
     world.turn(request)
     world.settle()
@@ -55,7 +55,7 @@ def replaced(taskid: str, *parents: str | TaskOf) -> NewTask:
 
 
 def edges(world: World) -> set[tuple[str, str]]:
-    """Child and parent of each edge that the disk has."""
+    """Collect (child, parent) of each edge on the disk."""
     pairs = [tasks_of(key) for key in world.disk.families[layout.PARENTS].keys]
     return {(child.taskid, parent.taskid) for child, parent in pairs}
 
@@ -67,13 +67,13 @@ def walked(world: World) -> bool:
 
 @pytest.fixture
 def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A turn reads 16 edges in each direction, instead of hundreds."""
+    """Let a turn read 16 edges in each direction, instead of hundreds."""
     monkeypatch.setattr(cycles, "READ_A_TURN", 16)
     monkeypatch.setattr(cycles, "EDGES_A_TURN", 128)
 
 
 def begin_search(world: World, session: str = "producer") -> NewTasks:
-    """A push that is searched, and waits: a → b → c are there, it has c wait for a."""
+    """Begin a push that needs a search: a → b → c exist, and c is to wait for a."""
     push(world, waiting("a", "b"), waiting("b", "c"))
     request = world.new_tasks("news", waiting("c", "a"), session=session)
     assert world.turn(request) == []

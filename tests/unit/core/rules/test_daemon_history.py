@@ -1,4 +1,4 @@
-"""How the daemon was is kept by the minute, for a day, over restarts."""
+"""History of the daemon, by the minute, for a day, across restarts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from taskqueue.store.records import layout
 from tests.unit.core.conftest import WALL, World, task
 
 MINUTE = int(WALL // 60)
-"""In which the world begins."""
+"""Minute in which the world begins."""
 
 
 def pass_minute(world: World, minutes: int = 1, **figures: int) -> None:
-    """Let a minute pass in which the shell has measured this, and then perhaps some without a turn."""
+    """Let a minute pass with these figures of the shell, and further minutes without a turn."""
     measured = DaemonMinute(int(world.now.wall // 60), **{"turns": 1} | figures)
     world.advance(minutes * 60 - world.now.wall % 60)
     world.turn(figures=measured)
@@ -31,7 +31,7 @@ def told(world: World, **asked: Any) -> DaemonHistoryReply:
 
 
 def points(world: World, **asked: Any) -> list[DaemonPoint]:
-    """All pages."""
+    """Collect the points of all pages."""
     page = told(world, **asked)
     found = page.points
     while page.next:
@@ -41,7 +41,7 @@ def points(world: World, **asked: Any) -> list[DaemonPoint]:
 
 
 def minutes(world: World) -> list[tuple[int, int]]:
-    """Minutes since the first one, and turns in them."""
+    """List minutes since the first one, and their turns."""
     return [(round(point.at / 60) - MINUTE, point.turns) for point in points(world)]
 
 
@@ -133,7 +133,7 @@ def test_a_day_is_kept_and_takes_no_more_room_after_that(world: World) -> None:
     assert len(stored(world)) == MINUTES_KEPT
     assert [turns for _, turns in minutes(world)] == list(range(32, MINUTES_KEPT + 31))
     world.restart()
-    assert len(points(world)) == MINUTES_KEPT - 1  # the present one has not ended
+    assert len(points(world)) == MINUTES_KEPT - 1  # the current one has not ended
 
 
 def test_what_is_older_than_a_day_is_not_told(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Dependencies: a task waits for others, and what their ends mean for it.
+"""Dependencies: a task waits for its parents, and their ends decide about it.
 
 ``waits(world, "c", "a", "b")`` pushes a task c that waits for a and b.
 """
@@ -52,7 +52,7 @@ def cancel(world: World, taskid: str) -> None:
 
 
 def edges(world: World, family: str = layout.PARENTS, end: bytes = b"") -> list[bytes]:
-    """The keys of the store's edges, or of another family, that end so."""
+    """List keys of the store's edges, or of another family, that end with ``end``."""
     return [key for key in world.disk.families[family].keys if key.endswith(end)]
 
 

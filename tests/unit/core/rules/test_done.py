@@ -1,4 +1,4 @@
-"""done, ok: the task is over, or comes again after its age; and what came out of it."""
+"""done, ok: the task has finished, or runs again after its age; and its follow-ups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draining: fetchers of a name get no new tasks, finish what they hold, and are told so."""
+"""Draining: fetchers of a name get no new tasks, finish those they have, and learn it from their welcome."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def push(world: World, *names: str) -> None:
 
 
 def another(world: World, session: str, name: str = "w1", capacity: int = 100) -> Fetcher:
-    """A fetcher of that name in a session of its own, not heard yet."""
+    """Make a fetcher of that name in a session of its own, not heard yet."""
     fetcher = world.know(Fetcher(world, session, capacity, None))
     fetcher.hello(name=name)
     return fetcher
 
 
 def said(world: World, fetcher: Fetcher) -> Welcome:
-    """What a fetcher's next hello is answered."""
+    """Say hello, and return the welcome."""
     hello = Hello(session=fetcher.session, n=world.n(), capacity=100, name="w1", seen=fetcher.seen, holds=fetcher.holds)
     return world.ask(Welcome, hello)
 
@@ -59,7 +59,7 @@ def why(world: World) -> str:
 
 
 def wanted(world: World) -> list[str]:
-    """The sessions that the last turn asked for a hello."""
+    """List the sessions that the last turn asked for a hello."""
     return [each.session for each in world.said if isinstance(each.message, HelloWanted)]
 
 
@@ -256,10 +256,10 @@ def test_it_is_shown_with_what_it_still_holds(world: World) -> None:
 
 
 def test_a_name_that_nobody_has_can_be_drained_and_the_answer_says_so(world: World) -> None:
-    reply = drain(world, "nobody")
+    reply = drain(world, "w9")
 
     assert (reply.draining, reply.found) == (True, 0)
-    assert show(world, "nobody").draining
+    assert show(world, "w9").draining
 
 
 def test_drained_names_that_nobody_has_are_listed(world: World) -> None:

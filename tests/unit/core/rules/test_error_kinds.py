@@ -1,4 +1,4 @@
-"""What an error is about: a report says its kind, or its text tells it, wherever errors are shown and looked for."""
+"""Kinds of errors: a report names the kind, or the text shows it, in all views and filters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OSError: no such table
 KIND = "OSError: no such table"
 
 SAID = {"error": "no such table\nServer: nginx\n" + "<td></td>\n" * 90, "kind": KIND}
-"""Of a report that says the kind, which its text does not tell."""
+"""Report with a kind that its text does not show."""
 
 SAID_SHORTLY = {"error": "no such table\nServer: nginx", "kind": KIND}
 
@@ -32,7 +32,7 @@ REPORTS = pytest.mark.parametrize(
 
 @pytest.fixture
 def failed(world: World, report: dict[str, Any]) -> World:
-    """A task that has failed for good by such a report, and one by another error; the daemon has started anew since."""
+    """Let a task fail for good with this report, and one with another error; then restart the daemon."""
     world.push("news", task("a"), task("b"))
     fetcher = world.fetcher(capacity=2)
     fetcher.fail("a", retry=False, **report)
@@ -56,7 +56,7 @@ def listed(world: World, error: str = "", state: Any = "failed") -> list[tuple[s
 
 
 def matched(world: World, error: str) -> int:
-    """Failed tasks that a retry by this glob is about."""
+    """Count failed tasks that a retry by this glob matches."""
     wanted = Bulk(session="person", n=world.n(), project="news", action="retry", filter=TaskFilter(error=error))
     (begun,) = world.turn(wanted)
     assert isinstance(begun, OperationReply)

@@ -1,4 +1,4 @@
-"""Which fetcher gets a task, when several could take it."""
+"""Choice of the fetcher, if several could take a task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.core.rules.test_crashes import SILENCE, names
 
 
 def one_by_one(world: World, fetchers: list[Fetcher], count: int, project: str = "news") -> str:
-    """Push so many tasks, one after the other; the names of who got them, in order."""
+    """Push ``count`` tasks, one after the other; return the names of their fetchers, in order."""
     got = ""
     for number in range(count):
         before = {fetcher.session: len(fetcher.taken) for fetcher in fetchers}
@@ -23,7 +23,7 @@ def one_by_one(world: World, fetchers: list[Fetcher], count: int, project: str =
 
 
 def line(world: World, capacity: int = 1, projects: list[str] | None = None, **priorities: int) -> list[Fetcher]:
-    """Fetchers that say hello in this order."""
+    """Make fetchers that say hello in this order."""
     return [world.fetcher(capacity, projects, name, priority) for name, priority in priorities.items()]
 
 
@@ -221,11 +221,11 @@ def test_a_project_that_has_tokens_again_is_no_worse_fetchers_before_a_better_on
     world.push("wiki", task("w1", timeout=9), task("w2", timeout=9))
     low = world.fetcher(9, ["news"], "low", 0)
     best = world.fetcher(9, ["news", "shop"], "best", 1)
-    # Two tasks are all that a turn may give: who wants the news alone is not asked any more.
+    # A turn dispatches at most two tasks: the fetcher that wants only news has no turn any more.
     world.turn(world.new_tasks("news", task("n1"), task("n2")), world.new_tasks("shop", task("s")))
     assert (sorted(best.taken), low.taken) == (["n1", "s"], [])
 
-    # The ends of two leases are all that the next one can attend to.
+    # The next turn can only process the ends of two leases.
     world.elapsed += 11
     world.turn()
     world.settle()
@@ -250,14 +250,14 @@ def test_a_fetcher_whose_connection_may_have_no_more_is_passed_over_for_the_next
 
 
 def suspects(world: World, count: int) -> None:
-    """So many suspects of one crash in news."""
+    """Make ``count`` suspects of one crash in news."""
     world.push("news", *[task(name) for name in names(count)])
     world.fetcher(name="dying")
     world.advance(SILENCE)
 
 
 def at_once(world: World, *fetchers: Fetcher, **slots: int) -> None:
-    """All of them say hello in one turn, so that what there is goes to all of them at once."""
+    """Let all fetchers say hello in one turn, so that tasks go to all of them at once."""
     world.turn(*[_hello(world, fetcher, slots.get(fetcher.session)) for fetcher in fetchers])
     world.settle()
 

@@ -1,4 +1,4 @@
-"""Finished: the moment at which nothing is left of a project, who is told, and what is pushed then."""
+"""Finish of a project: the moment at which no work is left, its waiters, and the task that it pushes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECURRING: dict[str, Any] = {"age": 100, "auto_recrawl": True}
 
 
 def work(world: World, *taskids: str) -> Fetcher:
-    """A fetcher that holds these tasks of the project news and takes nothing more until it says hello."""
+    """Make a fetcher with these tasks of news that takes no further one until it says hello."""
     world.push("news", *[task(taskid) for taskid in taskids])
     fetcher = world.fetcher()
     rest(fetcher)
@@ -27,7 +27,7 @@ def work(world: World, *taskids: str) -> Fetcher:
 
 
 def finishes(world: World) -> int:
-    """How often the project has finished: what is counted, and what people were told."""
+    """Return how often the project has finished, equal in its view and in events."""
     told = world.event_kinds().count("finished")
     assert world.project().finished == told
     return told

@@ -1,6 +1,6 @@
 """Flows: graphs of tasks that are accepted at once.
 
-``flow(world, task("a"), waiting("b", "a"))`` stages and submits a flow of these, and lets it be made.
+``flow(world, task("a"), waiting("b", "a"))`` stages and submits a flow of these tasks, and waits until it is made.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def stage_of(world: World, *tasks: NewTask, first: int = 0, name: str = "f", pro
 
 
 def stage(world: World, *tasks: NewTask, first: int = 0, name: str = "f") -> int:
-    """Stage tasks; returns how many are staged then."""
+    """Stage tasks; return how many are staged then."""
     reply = world.ask(FlowStaged, stage_of(world, *tasks, first=first, name=name))
     assert not reply.errors
     return reply.staged
 
 
 def refused(world: World, request: FlowStage) -> str:
-    """Why tasks were not staged."""
+    """Return the reason why tasks were not staged."""
     reply = world.answer(request)
     if isinstance(reply, ErrorReply):
         return f"{reply.code}: {reply.reason}"
@@ -63,7 +63,7 @@ def submission(world: World, count: int, *, reuse: bool = False, name: str = "f"
 
 
 def submitted(world: World, count: int, *, reuse: bool = False, name: str = "f") -> AnyReply:
-    """What a submission is answered."""
+    """Submit the flow, and return the reply."""
     request = submission(world, count, reuse=reuse, name=name)
     world.turn(request)
     world.settle()
@@ -83,7 +83,7 @@ def flow(world: World, *tasks: NewTask, reuse: bool = False, name: str = "f") ->
 
 
 def why_not(world: World, *tasks: NewTask, reuse: bool = False, name: str = "f") -> str:
-    """Why a flow of these tasks is refused."""
+    """Return the reason why a flow of these tasks is refused."""
     reply = submitted(world, stage(world, *tasks, name=name), reuse=reuse, name=name)
     assert isinstance(reply, ErrorReply), reply
     return f"{reply.code}: {reply.reason}"
@@ -115,7 +115,7 @@ def retry(world: World, *taskids: str) -> None:
 
 
 def run_all(world: World, fetcher: Fetcher) -> list[str]:
-    """Let the fetcher succeed with all that it gets; returns what it was sent, in order."""
+    """Let the fetcher succeed with all its tasks; return their taskids, in order."""
     fetcher.finish_all()
     return fetcher.taken
 
@@ -365,7 +365,7 @@ def test_a_flow_for_which_there_is_no_room_is_refused_and_one_that_is_accepted_h
 
 
 def show_now(world: World) -> Flow:
-    """How far the flow is, without letting it go on."""
+    """Show the flow without further turns."""
     request = FlowShow(session="person", n=world.n(), project="news", flow="f")
     (view,) = [each.flow for each in world.turn(request) if isinstance(each, FlowReply) and each.n == request.n]
     return view
@@ -435,7 +435,7 @@ def test_a_flow_that_might_close_a_cycle_is_refused(world: World) -> None:
 
 
 def begin_making(world: World, *tasks: NewTask) -> None:
-    """Have a flow accepted, and none of its tasks made yet."""
+    """Take turns until a flow is accepted, but none of its tasks made."""
     world.turn(stage_of(world, *tasks))
     world.turn(submission(world, len(tasks)))
     while (view := show_now(world)).state == "staged":

@@ -1,4 +1,4 @@
-"""force_update: the message wins over what is stored, up or down, earlier or later, whatever the task is."""
+"""force_update: the message wins over the stored task, up or down, earlier or later, in every state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENDS = ("done", "failed", "retried", "released", "lost", "silent", "timeout")
 
 
 def end_lease(world: World, fetcher: Fetcher, how: str) -> None:
-    """End the lease of "a"; the fetcher takes nothing new."""
+    """End the lease of "a"; the fetcher takes no further task."""
     if how in ("done", "failed"):
         assert fetcher.done("a", ok=how == "done", retry=False) == "done"
     elif how == "retried":
@@ -43,7 +43,7 @@ def end_lease(world: World, fetcher: Fetcher, how: str) -> None:
 
 
 def order(world: World, fetcher: Fetcher, capacity: int) -> list[str]:
-    """In which order the fetcher is given tasks now."""
+    """List the tasks that the fetcher gets now, in order."""
     taken = len(fetcher.taken)
     fetcher.capacity = capacity
     fetcher.hello()

@@ -1,4 +1,4 @@
-"""People are told, once a day and slot, that new tasks seem to come without end."""
+"""Event of a growing slot, once a day and slot: new tasks seem to come without end."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ TRAP = "/more/more/more/more"
 
 
 def trapped(make_world: MakeWorld, **settings: Any) -> World:
-    """A world that is told after few tasks."""
+    """Make a world whose event comes after few tasks."""
     return make_world({"growing": GROWING} | settings)
 
 
 def pages(where: str, first: int = 0) -> list[NewTask]:
-    """Tasks enough to be told of, if where they lie is a trap."""
+    """Make tasks enough for an event, if their place is a trap."""
     return [task(_taskid(url), url=url) for url in (f"{where}/{n}" for n in range(first, first + GROWING))]
 
 
@@ -39,12 +39,12 @@ def push_trap(world: World, host: str = "http://shop.example.org", first: int = 
 
 
 def told(world: World, project: str = "news") -> list[str]:
-    """What people were told of growing slots, in order."""
+    """List the texts of events about growing slots, in order."""
     return [event.reason for event in world.happened if event.kind == "growing" and event.project == project]
 
 
 def follow(world: World, fetcher: Fetcher, urls: Iterable[str]) -> None:
-    """Let each page lead to the home page, which is known, and to the next one."""
+    """Let each page link to the known home page, and to the next page."""
     world.push("news", task("home", url="http://shop.example.org/"))
     for url in urls:
         page = fetcher.taken[-1]
@@ -131,7 +131,7 @@ def test_a_page_that_leads_to_one_like_it_again_and_again_is_a_trap(make_world: 
 
 
 def lead(world: World, *urls: str) -> None:
-    """Let a page whose id is 0 lead to these."""
+    """Let a page whose id is 0 link to these urls."""
     world.push("news", task("start", url=f"http://shop.example.org/start?id={_taskid('0')}"))
     world.fetcher().done("start", new=[task(_taskid(url), url=url) for url in urls])
 

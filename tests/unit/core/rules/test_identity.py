@@ -1,4 +1,4 @@
-"""Identity: which tasks are the same."""
+"""Identity of tasks: project and taskid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits: how many tasks, how deep, how long, in which hours, how many at once; and what is sent beside them."""
+"""Limits of tasks, depth, time, hours and concurrency; and settings that are sent with tasks."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ MIDNIGHT = WALL // DAY * DAY + DAY - WALL
 
 
 def sleeper(world: World, capacity: int = 100, name: str = "fetcher") -> Fetcher:
-    """A fetcher that has not asked yet."""
+    """Make a fetcher that has not said hello yet."""
     return world.know(Fetcher(world, name, capacity, None))
 
 
 def refused_limit(world: World, **settings: float) -> str | None:
-    """Why the project news can't have these settings; None: it has them."""
+    """Return the reason why the project news can't have these settings; None if it can."""
     reply = world.answer(ProjectSet(session="person", n=world.n(), project="news", settings={**settings}))
     return reply.reason if isinstance(reply, ErrorReply) else None
 
 
 def follow_up(fetcher: Fetcher, parent: str, *taskids: str, **schedule: Any) -> list[str]:
-    """The parent succeeds and brings these tasks; what became of each."""
+    """Let the parent succeed with these follow-ups; return their outcomes."""
     item = fetcher.finished(parent, new=[task(taskid, **schedule) for taskid in taskids])
     return list(fetcher.world.ask(DoneReply, fetcher.answers(item)).new[0])
 

@@ -1,4 +1,4 @@
-"""new-task: what becomes of a task that is pushed, or linked to, by what it is now."""
+"""new-task: the outcome of a pushed or linked task, by its present state."""
 
 from __future__ import annotations
 
@@ -337,7 +337,7 @@ def test_who_pushes_is_told_what_became_of_each_task(world: World) -> None:
 
 
 def pushed_with_states(world: World, *tasks: NewTask | None) -> list[tuple[str, str]]:
-    """What became of tasks, and in which states they were known before."""
+    """Push tasks; return their outcomes, and their states before."""
     request = NewTasks(session="producer", n=world.n(), project="news", tasks=list(tasks), states=True)
     reply = world.ask(NewTasksReply, request)
     return list(zip(reply.outcomes, reply.states, strict=True))

@@ -1,4 +1,4 @@
-"""Clearing, resetting and deleting projects; doing the same to many tasks; what people are shown."""
+"""Operations: clear, reset and delete projects; change many tasks; and their progress."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import FORCE
 
 MANY = 2 * PAGE_TASKS + 88
-"""Tasks enough for three pages."""
+"""Number of tasks of three pages."""
 
 WHO: dict[str, Any] = {"session": "person"}
 
 
 def request(world: World, action: Any, **fields: Any) -> Bulk:
-    """A bulk request about the project news, unless a group is named."""
+    """Make a bulk request for the project news, unless a group is named."""
     named: dict[str, Any] = {} if "group" in fields else {"project": "news"}
     return Bulk(**WHO, n=world.n(), action=action, **(named | fields))
 
 
 def begin(world: World, action: Any, **fields: Any) -> int:
-    """Start an operation and take no further turn; returns its id."""
+    """Start an operation without further turns; return its id."""
     (reply,) = world.turn(request(world, action, **fields))
     assert isinstance(reply, OperationReply), reply
     return reply.operation.id
@@ -45,7 +45,7 @@ def bulk(world: World, action: Any, **fields: Any) -> Operation:
 
 
 def show(world: World, operation: int) -> Operation:
-    """An operation as it stands, without a further turn than the one that asks."""
+    """Show an operation, in a single turn."""
     (reply,) = world.turn(OperationShow(**WHO, n=world.n(), id=operation))
     assert isinstance(reply, OperationReply), reply
     return reply.operation
@@ -56,7 +56,7 @@ def operations(world: World) -> list[Operation]:
 
 
 def fail_many(world: World, count: int = MANY) -> Fetcher:
-    """So many tasks that have failed for good."""
+    """Let ``count`` tasks fail for good."""
     names = [f"t{number:04}" for number in range(count)]
     world.push("news", *[task(name) for name in names])
     fetcher = world.fetcher(capacity=count)
@@ -68,7 +68,7 @@ def fail_many(world: World, count: int = MANY) -> Fetcher:
 
 
 def one_of_each(world: World) -> Fetcher:
-    """Tasks named after their states, and who has the one that is processing."""
+    """Make tasks named after their states; return the fetcher of the processing one."""
     world.push("news", *[task(name) for name in ("success", "failed", "cancelled", "processing")])
     fetcher = world.fetcher(capacity=4)
     fetcher.capacity = 0
@@ -179,7 +179,7 @@ def test_a_group_is_cleared_in_one_commit(make_world: MakeWorld) -> None:
 
 
 def group(make_world: MakeWorld, count: int) -> tuple[World, list[str]]:
-    """A world with a group of so many projects, each with a task to do, and their names in order."""
+    """Make a world with a group of ``count`` projects, each with a ready task; return their names, too, in order."""
     members = [f"p{number:03}" for number in range(count)]
     world = make_world(projects={name: {"group": "g"} for name in members} | {"other": {}})
     world.turn(*[world.new_tasks(name, task("t")) for name in members])
@@ -238,7 +238,7 @@ def test_who_is_in_the_group_when_an_action_begins_is_who_is_meant(make_world: M
 
 
 def begin_and(world: World, action: Any, leaves: str, goes: str, comes: str) -> int:
-    """Begin an action on the group, of which one project leaves, one is deleted, and one is added, in that turn."""
+    """Begin an action on a group that one project leaves and one joins, and of which one is deleted, in that turn."""
     replies = world.turn(
         GroupDo(**WHO, n=world.n(), group="g", action=action),
         ProjectSet(**WHO, n=world.n(), project=leaves, settings={"group": "h"}),

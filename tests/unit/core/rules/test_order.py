@@ -1,4 +1,4 @@
-"""Order: which task is next, and whose."""
+"""Order of tasks, and of projects."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_what_came_due_while_the_daemon_was_away_goes_before_tasks_of_lower_prio
     world.elapsed += 4
     world.crash()
 
-    fetcher = world.fetcher(capacity=20)  # whose hello comes in the first turn
+    fetcher = world.fetcher(capacity=20)  # its hello comes in the first turn
 
     assert fetcher.taken == [f"high{n:02}" for n in range(20)]
 
@@ -145,7 +145,7 @@ def test_it_goes_on_also_if_the_turn_before_the_clock_was_put_back_had_not_come_
 ) -> None:
     world = make_world({"fail_pause_num": 1, "pause_time": 4}, turn_tasks=1)
     world.push("shop", task("s"))
-    world.fetcher(projects=["shop"]).fail("s")  # the end of the pause is all that the turn in four seconds does
+    world.fetcher(projects=["shop"]).fail("s")  # the turn in four seconds only ends the pause
     world.push("news", task("low"), task("due", delay=5, priority=9))
     fetcher = world.know(Fetcher(world, "other", 1, ["news"]))
     world.elapsed += 5
@@ -168,7 +168,7 @@ def test_three_tasks_due_in_an_hour_do_not_delay_one_that_is_due_in_a_minute(wor
 
 
 def share(world: World, project: str, tasks: int) -> float:
-    """The project's part of the next tasks that a fetcher with one slot is given."""
+    """Return the project's share of the next tasks that a fetcher with one place gets."""
     fetcher = world.fetcher(capacity=1)
     given = 0
     for _ in range(tasks):

@@ -1,4 +1,4 @@
-"""Parts of a report: new tasks that are kept while the task that they came out of goes on."""
+"""Parts of a report: new tasks that are taken while their parent task still runs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.unit.core.rules.conftest import CANCEL, FORCE, bring, run_out
 
 
 def part(fetcher: Fetcher, *new: NewTask | None, taskid: str = "a") -> TaskReport:
-    """A part of the report on a task, which the fetcher goes on to hold."""
+    """Make a part of the report on a task, which the fetcher keeps."""
     handed = fetcher.held[taskid]
     return TaskReport(handed.project, taskid, handed.token, new=list(new), part=True)
 
 
 def sent(world: World, fetcher: Fetcher, *new: NewTask | None, **named: Any) -> DoneReply:
-    """What such a part is answered."""
+    """Send a part, and return the reply."""
     return world.ask(DoneReply, fetcher.answers(part(fetcher, *new, **named)))
 
 

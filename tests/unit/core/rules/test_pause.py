@@ -1,4 +1,4 @@
-"""The states of a project, and how it pauses itself, checks, and goes on."""
+"""States of a project: running, paused, checking, stopped; and its automatic pauses."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ PAUSE = 300.0
 
 
 def staff(make_world: MakeWorld, tasks: int = 40, **settings: Any) -> tuple[World, Fetcher]:
-    """A world in which tasks fail for good, many tasks of the project news, and a fetcher that has not asked yet."""
+    """Make a world in which tasks fail for good, with many tasks of news, and a fetcher that has not said hello."""
     world = make_world({"retries": 0} | settings)
     world.push("news", *[task(f"t{i}") for i in range(tasks)])
     return world, world.know(Fetcher(world, "fetcher", 100, None))
 
 
 def fail(fetcher: Fetcher, times: int) -> None:
-    """So many tasks are handed out and fail; then the fetcher takes nothing more."""
+    """Let ``times`` tasks be dispatched and fail; then the fetcher takes no further one."""
     fetcher.hello(capacity=times)
     rest(fetcher)
     for taskid in list(fetcher.held):
@@ -36,7 +36,7 @@ def fail(fetcher: Fetcher, times: int) -> None:
 
 
 def pause(make_world: MakeWorld, **settings: Any) -> tuple[World, Fetcher]:
-    """A project that has just paused itself, and a fetcher that takes nothing yet."""
+    """Make a project that has just paused itself, and a fetcher that takes no task yet."""
     world, fetcher = staff(make_world, **settings)
     fail(fetcher, 10)
     assert world.project().state == "paused"
@@ -44,7 +44,7 @@ def pause(make_world: MakeWorld, **settings: Any) -> tuple[World, Fetcher]:
 
 
 def begin_checks(make_world: MakeWorld) -> tuple[World, Fetcher]:
-    """A project that is looking whether it is better, and a fetcher that has all the checks."""
+    """Make a project that is checking, and a fetcher with all the checks."""
     world, fetcher = pause(make_world)
     run_out(world, fetcher, PAUSE)
     fetcher.hello()
@@ -53,18 +53,18 @@ def begin_checks(make_world: MakeWorld) -> tuple[World, Fetcher]:
 
 
 def reaches(make_world: MakeWorld, phase: str) -> tuple[World, Fetcher]:
-    """The project is in an automatic pause, or in the checks after it."""
+    """Make a project in an automatic pause, or in the checks after it."""
     return pause(make_world) if phase == "paused" else begin_checks(make_world)
 
 
 def goes_on(fetcher: Fetcher) -> bool:
-    """Whether the fetcher is given more than checks."""
+    """Whether the fetcher gets more tasks than checks."""
     fetcher.hello()
     return len(fetcher.held) > 3
 
 
 def extra(fetcher: Fetcher) -> int:
-    """How many tasks the fetcher is given if it takes whatever there is."""
+    """Count the tasks that the fetcher gets if it takes all."""
     taken = len(fetcher.taken)
     fetcher.hello()
     return len(fetcher.taken) - taken
@@ -600,7 +600,9 @@ def test_pause_and_resume_are_events_said_once(make_world: MakeWorld) -> None:
     fetcher.hello()
     for taskid in list(fetcher.held):
         fetcher.fail(taskid)
-    assert (world.event_kinds(), world.project().state) == (["paused"], "paused"), "it goes on: nobody is told again"
+    assert (world.event_kinds(), world.project().state) == (["paused"], "paused"), (
+        "the pause continues, without another event"
+    )
 
     run_out(world, fetcher, PAUSE)
     fetcher.hello()
@@ -625,7 +627,7 @@ TEN_MINUTES = 600.0
 
 
 def hands_out(world: World, taskid: str) -> bool:
-    """Whether a task that is pushed now is handed out at once."""
+    """Whether a task that is pushed now is dispatched at once."""
     fetcher = world.fetcher(name=f"fetcher of {taskid}")
     world.push("news", task(taskid))
     return taskid in fetcher.taken
@@ -737,7 +739,7 @@ def test_only_a_pause_takes_a_time(world: World, action: Action) -> None:
 
 
 def act_on_group(world: World, action: Action, **said: Any) -> Operation:
-    """Do something with projects together; it is done at once."""
+    """Act on a group of projects, in one turn."""
     return world.ask(OperationReply, GroupDo(session="person", n=world.n(), action=action, **said)).operation
 
 

@@ -1,4 +1,4 @@
-"""A task that its fetcher puts off again and again: it is counted, told, and does not run without end."""
+"""Tasks that their fetcher puts off again and again: counted, shown, and bounded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOW = {"retry_after": 0.0}
 
 
 def put_off(world: World, fetcher: Fetcher, times: int, seconds: float = 1.0) -> None:
-    """Put the task off so often, and let it come again each time."""
+    """Put the task off ``times`` times, and let it come again each time."""
     for _ in range(times):
         fetcher.fail("a", retry_after=seconds)
         world.advance(max(1.0, seconds))

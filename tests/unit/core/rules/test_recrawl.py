@@ -1,4 +1,4 @@
-"""recrawl: a task runs again at an interval that follows the changes of its page, and what is kept of the page."""
+"""recrawl: a task runs again at an interval that follows the changes of its page; and the stored facts of the page."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ FACTS: Final = Fetched(etag='"1"', last_modified="Tue, 14 Nov 2023 22:13:20 GMT"
 
 
 def recrawled(world: World, **schedule: Any) -> Fetcher:
-    """Whoever has the task "a" of the project news, which is run again at an interval between bounds."""
+    """Make a fetcher with the task "a" of news, which runs again at an interval between bounds."""
     return bring(world, "processing", **{"recrawl": BOUNDS, "age": 10 * HOUR} | schedule)
 
 
 def wait_of(world: World, fetcher: Fetcher, fetched: Fetched | None = None) -> float:
-    """Seconds that the task has to wait after a success with this report."""
+    """Report a success; return the seconds that the task has to wait."""
     assert fetcher.done("a", fetched=fetched) == "done"
     return world.show("a").exetime - world.now.wall
 
 
 def interval_of(world: World, fetcher: Fetcher, fetched: Fetched | None = None) -> float:
-    """The interval after a success with this report, in hours; the task is handed out again when it is over."""
+    """Report a success; return the interval in hours, after which the task is dispatched again."""
     wait = wait_of(world, fetcher, fetched) / HOUR
     take_again(world, fetcher)
     return next((hours for hours in (1, 8, 10, 14, 100) if abs(wait / hours - 1) <= JITTER), wait)
 
 
 def take_again(world: World, fetcher: Fetcher) -> Assignment:
-    """Wait until the task is due again; it as it is handed out."""
+    """Wait until the task is due again; return its assignment."""
     world.advance(max(0.0, world.show("a").exetime - world.now.wall) + 0.001)
     fetcher.hello()
     return fetcher.held["a"]
 
 
 def said(fact: str, value: str) -> Fetched:
-    """A report that says nothing but this."""
+    """Make a report with a single fact."""
     return replace(Fetched(), **{fact: value})
 
 

@@ -1,4 +1,4 @@
-"""Running a task again, with those that depend on it."""
+"""Reruns of a task, with those that depend on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WHO: dict[str, Any] = {"session": "person"}
 EXAMPLE: Mapping[str, Sequence[str]] = {
     "A": "", "B": "", "C": "", "D": "AB", "E": "BC", "F": "AD", "G": "DE", "H": "DE", "I": "CE",
 }  # fmt: skip
-"""By task, what it waits for."""
+"""Parents of each task."""
 
 
 def push(world: World, graph: Mapping[str, Sequence[str | TaskOf]], project: str = "news", **schedule: Any) -> None:
@@ -32,7 +32,7 @@ def push(world: World, graph: Mapping[str, Sequence[str | TaskOf]], project: str
 
 
 def done(world: World, graph: Mapping[str, Sequence[str | TaskOf]] = EXAMPLE) -> Fetcher:
-    """A graph of which every task has succeeded, and who did that."""
+    """Make a graph whose tasks have all succeeded; return their fetcher."""
     push(world, graph)
     fetcher = world.fetcher()
     fetcher.finish_all()
@@ -45,21 +45,21 @@ def request(world: World, taskid: str, scope: Any = "downstream", **fields: Any)
 
 
 def begin(world: World, taskid: str, scope: Any = "downstream", **fields: Any) -> int:
-    """Start a rerun and take no further turn; returns its id."""
+    """Start a rerun without further turns; return its id."""
     (reply,) = world.turn(request(world, taskid, scope, **fields))
     assert isinstance(reply, OperationReply), reply
     return reply.operation.id
 
 
 def show(world: World, operation: int) -> Operation:
-    """An operation as it stands, after the turn that asks."""
+    """Show an operation, in a single turn."""
     (reply,) = world.turn(OperationShow(**WHO, n=world.n(), id=operation))
     assert isinstance(reply, OperationReply), reply
     return reply.operation
 
 
 def rerun(world: World, taskid: str, scope: Any = "downstream", **fields: Any) -> Operation:
-    """Run an operation to its end."""
+    """Run a rerun to its end."""
     operation = begin(world, taskid, scope, **fields)
     world.settle()
     return show(world, operation)
@@ -71,7 +71,7 @@ def rerun_of(view: Operation) -> RerunProgress:
 
 
 def until(world: World, phase: str) -> None:
-    """Take turns until the rerun under way is about to take its first step of a phase."""
+    """Take turns until the running rerun is about to take its first step of a phase."""
     for _ in range(100):
         (operation,) = world.scheduler._state.operations.running.values()
         if operation.record.cursor is not None and operation.record.cursor.phase == phase:
@@ -104,12 +104,12 @@ def fail(fetcher: Fetcher, taskid: str) -> None:
 
 
 def rest(world: World) -> list[bytes]:
-    """What the store has of sets of reruns."""
+    """List the store's keys of sets of reruns."""
     return world.disk.families[layout.RERUNS].keys
 
 
 def in_order(taken: Sequence[str], graph: Mapping[str, Sequence[str]]) -> bool:
-    """Whether each task came after all of those that it waits for and that came, too."""
+    """Whether each task came after all of its parents that came, too."""
     return all(
         taken.index(parent) < taken.index(taskid) for taskid in taken for parent in graph[taskid] if parent in taken
     )

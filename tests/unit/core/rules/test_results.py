@@ -1,4 +1,4 @@
-"""Results: what the last success of a task has left behind."""
+"""Results: the value that the last success of a task has left."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from tests.unit.core.rules.conftest import CANCEL, FORCE, HOUR, MINUTE, bring, r
 
 
 def result_of(world: World, taskid: str = "a") -> object:
-    """The result as people are shown it; None: there is none."""
+    """Return the result that users see; None if there is none."""
     shown = world.show(taskid)
     assert shown.result_bytes == (len(shown.result) if shown.result != NIL else 0)
     return msgspec.msgpack.decode(shown.result)
 
 
 def bring_result(world: World, result: object, **schedule: Any) -> Fetcher:
-    """A task "a" that has succeeded with this result."""
+    """Make a task "a" that has succeeded with this result."""
     fetcher = bring(world, "processing", **schedule)
     assert fetcher.done("a", result=packed(result)) == "done"
     return fetcher
 
 
 def run_again(world: World, fetcher: Fetcher) -> None:
-    """The task "a" is restarted, and handed to the fetcher."""
+    """Restart the task "a", and dispatch it to the fetcher."""
     assert world.push("news", task("a", **FORCE)) == ["restarted"]
     fetcher.hello()
     rest(fetcher)

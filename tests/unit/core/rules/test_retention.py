@@ -1,4 +1,4 @@
-"""Retention: how long what is over is kept, and what is known of it afterwards."""
+"""Retention: how long finished tasks are kept, and what stays known of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.core.rules.conftest import CANCEL, DAY, FORCE, HOUR, LIVE, MINUT
 
 
 def go_bare(world: World, state: str = "success", **schedule: Any) -> None:
-    """A task "a" that ended as ``state``, of which only that is known."""
+    """Make a bare task "a" that ended as ``state``."""
     world.set(keep={state: "1h"})
     bring(world, state, **schedule)
     world.advance(HOUR + MINUTE)

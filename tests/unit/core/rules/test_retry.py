@@ -9,7 +9,7 @@ from tests.unit.core.rules.conftest import DAY, HOUR, bring, comes_after, never_
 
 
 def attempts(world: World, fetcher: Fetcher) -> int:
-    """How often a task is handed out that always fails."""
+    """Count the dispatches of a task that always fails."""
     while fetcher.held:
         assert fetcher.fail("a") == "done"
         world.advance(2 * DAY)

@@ -1,6 +1,6 @@
-"""How many tasks wait for a retry: counted with each change, and page by page where the store does not say it.
+"""Count of tasks that wait for a retry: updated by each change, and page by page if the store lacks it.
 
-That the count is that of the records is checked on the disk after every turn of every test: see ``World``.
+Every turn of every test checks the count against the records on the disk: see ``World``.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ PAGE = 4
 
 
 def waiting(world: World) -> int | None:
-    """How many tasks are told to wait for a retry; None: they are still being counted."""
+    """Return the shown number of tasks that wait for a retry; None while they are counted."""
     remaining = world.project().remaining
     assert remaining is not None
     return remaining.held_back
 
 
 def failed(world: World, count: int) -> Fetcher:
-    """So many tasks have failed, and wait an hour for their retries."""
+    """Let ``count`` tasks fail, which wait an hour for their retries."""
     world.set(retry_delay=[3600], fail_pause_num=0)
     world.push("news", *[task(f"t{n}") for n in range(count)])
     fetcher = world.fetcher()
@@ -39,7 +39,7 @@ def failed(world: World, count: int) -> Fetcher:
 
 
 def forget_the_count(world: World) -> None:
-    """The store is from before there was a count; the daemon is killed and has taken no turn since."""
+    """Make the store one without a count; the daemon is restarted by kill -9 and has taken no turn since."""
     projects = world.disk.families[layout.PROJECTS]
     for key, value in list(projects.values.items()):
         record = layout.decode_project(value)
@@ -190,7 +190,7 @@ def test_when_a_delayed_task_is_damaged_they_are_counted_anew(make_world: MakeWo
 
 
 def told_next(world: World) -> int | None:
-    """What is told in the next turn, and in no further one."""
+    """Return the shown count in the next turn, without further turns."""
     (reply,) = world.turn(ProjectShow(session="person", n=world.n(), project="news"))
     assert isinstance(reply, ProjectReply)
     assert reply.project is not None

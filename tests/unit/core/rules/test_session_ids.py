@@ -1,4 +1,4 @@
-"""Who knows the id of a session can speak in it, so nobody is told one; and who guesses one can do little."""
+"""Ids of sessions are secret, because a client that knows one can speak in it; and a guessed id can do little."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.memory_store import Disk, MemoryStore
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 ID = "0123456789abcdef0123456789abcdef"
-"""Of a fetcher that has no name."""
+"""Session id of a fetcher without a name."""
 
 
 @pytest.fixture
 def watched(make_world: MakeWorld) -> World:
-    """A world in which the session ID has done all that is told of afterwards."""
+    """Make a world in which the session ID has done everything that replies show."""
     world = make_world()
     world.push("news", task("held"), task("failed", retries=0), task("done"), task("silent"), task("late", timeout=1))
     fetcher = world.fetcher(capacity=5, name=ID)
@@ -43,7 +43,7 @@ def watched(make_world: MakeWorld) -> World:
 
 
 def questions(world: World) -> Iterator[AnyRequest]:
-    """Everything that anybody can ask."""
+    """Yield all requests for information."""
     for taskid in ("held", "failed", "done", "silent", "late"):
         yield TaskShow(session="x", n=world.n(), project="news", taskid=taskid)
         yield Why(session="x", n=world.n(), project="news", taskid=taskid)
@@ -106,7 +106,7 @@ FAR = 2**63 - 1
 
 @pytest.fixture
 def victim(world: World) -> Fetcher:
-    """A fetcher that has done a task and would have more."""
+    """Make a fetcher that has finished a task and wants more."""
     world.push("news", task("a"))
     fetcher = world.fetcher(capacity=1)
     fetcher.done("a")

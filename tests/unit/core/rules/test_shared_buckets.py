@@ -1,4 +1,4 @@
-"""Shared buckets: one limit for several projects, and how they get along."""
+"""Shared buckets: one limit for several projects, and their shares."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SHARING: dict[str, Any] = {"bucket": "site"}
 
 
 def sharing(projects: Mapping[str, Layer]) -> dict[str, Layer]:
-    """Sections of these projects, or of news and shop, which share a bucket."""
+    """Make sections of these projects, or of news and shop, which share a bucket."""
     return {name: {**SHARING, **layer} for name, layer in (projects or {"news": {}, "shop": {}}).items()}
 
 
 def sharers(make_world: MakeWorld, rate: float = 1.0, burst: float = 1.0, **projects: dict[str, Any]) -> World:
-    """A world in which news and shop (or those given) share a bucket, with more tasks than it lets through."""
+    """Make a world in which news and shop (or those given) share a bucket, with more tasks than its tokens."""
     layers = sharing(projects)
     world = make_world(projects=layers, buckets={"site": Pace(rate, burst)})
     stock(world, *layers)
@@ -36,13 +36,13 @@ def stock(world: World, *projects: str, tasks: int = 150) -> None:
 
 
 def crew(world: World, *projects: str, capacity: int = 1000) -> Fetcher:
-    """A fetcher of these projects, or of all."""
+    """Make a fetcher of these projects, or of all."""
     name = "-".join(projects) or "any"
     return world.fetcher(capacity=capacity, projects=list(projects) or None, name=name)
 
 
 def pass_time(world: World, seconds: float, *fetchers: Fetcher) -> None:
-    """The fetchers stay heard meanwhile."""
+    """Let time pass while the fetchers are heard."""
     end = world.elapsed + seconds
     while world.elapsed < end:
         for fetcher in fetchers:
@@ -51,7 +51,7 @@ def pass_time(world: World, seconds: float, *fetchers: Fetcher) -> None:
 
 
 def by_project(*fetchers: Fetcher) -> dict[str, int]:
-    """How many tasks of each project the fetchers were given."""
+    """Count the tasks of each project that the fetchers got."""
     counts: dict[str, int] = {}
     for fetcher in fetchers:
         for taskid in fetcher.taken:
@@ -61,7 +61,7 @@ def by_project(*fetchers: Fetcher) -> dict[str, int]:
 
 
 def reload(world: World, buckets: dict[str, Pace], **projects: dict[str, Any]) -> None:
-    """Another config is in force."""
+    """Apply another config."""
     config = world.config
     world.configure(
         CoreConfig(defaults=config.defaults, projects=sharing(projects), buckets=buckets, head_tasks=config.head_tasks)
@@ -124,7 +124,7 @@ def test_nobody_gets_more_by_being_busy(make_world: MakeWorld) -> None:
     fetcher = crew(world)
     for second in range(100):
         world.elapsed += 1.0
-        # The first thing that is heard after a token came is about the shop, each time.
+        # The first request after each new token is about the shop.
         stock(world, "shop", tasks=1)
         if second % 20 == 0:
             fetcher.hello()

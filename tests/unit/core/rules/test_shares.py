@@ -1,4 +1,4 @@
-"""Shares: which part of what fetchers take each project gets, and how exactly a pace is kept."""
+"""Shares of projects in the dispatches, and the exactness of paces."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ BATCH = 1_000
 
 CAPACITY = 100
 STOCK = 2_000
-"""Tasks that wait at the beginning of a pace; about a fourth of them is handed out until they are replaced."""
+"""Waiting tasks at the beginning of a pace; about a fourth is dispatched before they are replaced."""
 
 HEARD = 30.0
-"""Seconds after which a fetcher says hello again, so that it is never taken for silent."""
+"""Seconds between hellos of a fetcher, so that it never counts as silent."""
 
 
 @pytest.mark.parametrize("step", [1, 10, 100])
@@ -59,14 +59,14 @@ def test_a_pace_is_used_to_the_full_and_never_exceeded_in_any_window(rate: float
 
 
 class LargeWorld(World):
-    """A world that isn't checked: with tens of thousands of tasks that would be most of what it costs."""
+    """World without checks: with tens of thousands of tasks they would be most of its cost."""
 
     def check(self) -> None:
         pass
 
 
 class Watch(Fetcher):
-    """A fetcher that notes when it was sent each task, in seconds since the world began."""
+    """Fetcher that records when it was sent each task, in seconds since the world began."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world, "watch", 10_000, None)
@@ -85,18 +85,18 @@ def push(world: World, project: str, tasks: int, delay: float | None = None) -> 
 
 
 def finish(fetcher: Fetcher, tasks: int) -> list[Assignment]:
-    """Succeed with this many tasks, those that the fetcher has had for longest; return them."""
+    """Succeed with the ``tasks`` tasks that the fetcher has had for longest; return them."""
     done = list(islice(fetcher.held.values(), tasks))
     fetcher.world.answer(fetcher.answers(*[fetcher.finished(each.taskid) for each in done]))
     return done
 
 
 def parts(weights: list[float], tasks: int, delayed: int = 0, step: int = 10) -> list[float]:
-    """What each of as many projects as there are weights gets, as a multiple of what its weight is due.
+    """Measure the share of each project, one per weight, as a multiple of the share that its weight deserves.
 
     Args:
-        delayed: tasks that the first project has besides, none of them due.
-        step: tasks that the fetcher answers for at once.
+        delayed: further tasks of the first project, none of them due.
+        step: tasks that the fetcher reports at once.
     """
     layers = {f"p{index:02}": {"weight": weight} for index, weight in enumerate(weights)}
     due = {name: tasks * layer["weight"] / sum(weights) for name, layer in layers.items()}
@@ -110,7 +110,7 @@ def parts(weights: list[float], tasks: int, delayed: int = 0, step: int = 10) ->
 
 
 def dispatched_at(rate: float, burst: float, seconds: float) -> list[float]:
-    """When each task of a project with work without end was given to a fetcher that takes all."""
+    """List the dispatch times of a project with endless work, to a fetcher that takes all."""
     world = LargeWorld(CoreConfig(defaults={"rate": rate, "burst": burst}, projects={"p": {}}))
     push(world, "p", STOCK)
     watch = Watch(world)
@@ -125,7 +125,7 @@ def dispatched_at(rate: float, burst: float, seconds: float) -> list[float]:
 
 
 def worst_window(times: list[float], rate: float, burst: float) -> float:
-    """Tasks above what is allowed in the worst of all windows: 0 is exactly at the limit, less is below it.
+    """Compute the tasks above the limit in the worst interval: 0 is exactly at the limit, less is below it.
 
     From task i to task j there are j - i + 1 tasks; that is at most burst + rate * (t_j - t_i) for all i <= j
     if no k - rate * t_k is more than burst - 1 above the least of those before it.

@@ -15,7 +15,7 @@ OK = 200
 
 
 def follow(make_world: MakeWorld, **settings: Any) -> tuple[World, Fetcher]:
-    """A world with tasks of one host, whose delay is from 1 to 60 seconds, and a fetcher that has the first one."""
+    """Make a world with tasks of one host, whose delay is from 1 to 60 seconds, and a fetcher with the first one."""
     slot = {"by": "host", "delay": "auto", "min_delay": 1.0, "max_delay": 60.0}
     world = make_world(laid_over({"slot": slot}, settings))
     world.push("news", *[task(f"t{number:03}", url=f"http://a.org/{number}") for number in range(60)])
@@ -23,9 +23,7 @@ def follow(make_world: MakeWorld, **settings: Any) -> tuple[World, Fetcher]:
 
 
 def distance(world: World, fetcher: Fetcher, seconds: float, status: int | None = OK, **report: Any) -> float:
-    """Report the task that the fetcher has after so many seconds; returns after how many more the next one comes,
-    counted from the hand-out of this one.
-    """
+    """Report the fetcher's task after ``seconds``; return the seconds from its dispatch to the next one."""
     begun, taken = world.elapsed, len(fetcher.taken)
     world.advance(seconds)
     fetcher.done(fetcher.taken[-1], fetched=Fetched(status_code=status, seconds=seconds), **report)
@@ -39,7 +37,7 @@ def test_the_delay_goes_half_way_to_the_latency_and_at_once_if_that_is_longer(ma
     world, fetcher = follow(make_world)
 
     waits = [distance(world, fetcher, seconds) for seconds in (0.1, 8.0, 2.0, 2.0, 2.0)]
-    # What came at once, after 8 s, was the next one after a delay of 8 s.
+    # The task that came at once, after 8 s, was the next one after a delay of 8 s.
     assert waits == pytest.approx([1.0, 8.0, 8.0, 5.0, 3.5], abs=1e-2)
 
 

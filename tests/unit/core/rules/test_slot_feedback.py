@@ -1,4 +1,4 @@
-"""What the reports on tasks do to their slots, and what becomes of tasks that their hosts did not want to answer."""
+"""Feedback of reports to slots, and tasks whose hosts refused to answer."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def page(taskid: str, host: str = "a.org", **schedule: Any) -> NewTask:
 
 
 def divided(make_world: MakeWorld, **settings: Any) -> World:
-    """A world whose projects are divided by host, and hand out to a host as fast as it answers."""
+    """Make a world whose projects are divided by host, and dispatch to a host as fast as it answers."""
     defaults = laid_over({"slot": {"by": "host", "delay": 0.0}, "fail_pause_num": 3}, settings)
     return make_world(defaults, fetcher_timeout=2 * HOUR)
 
 
 def wait_of(world: World, fetcher: Fetcher, most: float = 2 * DAY) -> float:
-    """Seconds until the fetcher is given something, as it goes on to be heard."""
+    """Return the seconds until the fetcher gets a task, while it is heard."""
     begun, taken = world.elapsed, len(fetcher.taken)
     fetcher.hello()
     while len(fetcher.taken) == taken and world.elapsed < begun + most:

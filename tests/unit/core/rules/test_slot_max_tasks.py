@@ -1,4 +1,4 @@
-"""At most so many tasks of a slot: ``slot.max_tasks``."""
+"""Limit of new tasks in a slot: ``slot.max_tasks``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def limited(make_world: MakeWorld, most: float = 2, **settings: Any) -> World:
 
 
 def pages(*names: str, **schedule: Any) -> list[NewTask]:
-    """Tasks such as a1, a page of a.org."""
+    """Make tasks such as a1, a page of a.org."""
     return [task(name, url=f"http://{name[0]}.org/{name}", **schedule) for name in names]
 
 

@@ -1,4 +1,4 @@
-"""The rules of slots: hosts, domains or names that have a pace of their own inside a project."""
+"""Rules of slots: hosts, domains or names with a pace of their own inside a project."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOSTS = ("a.example", "b.example", "c.example")
 
 
 def world(head_tasks: int = 4096, slots_in_memory: int = 100_000, **settings: Any) -> World:
-    """A world with the project ``news``, which is divided by hosts, a second apart."""
+    """Make a world with the project ``news``, divided by hosts, with a second between tasks."""
     defaults = laid_over({"rate": inf, "slot": {"by": "host", "delay": 1.0}}, settings)
     return World(
         CoreConfig(
@@ -30,7 +30,7 @@ def world(head_tasks: int = 4096, slots_in_memory: int = 100_000, **settings: An
 
 @pytest.fixture(params=[2, 4096], ids=["small heads", "large heads"])
 def head_tasks(request: pytest.FixtureRequest) -> int:
-    """Nobody may be able to tell them apart."""
+    """Sizes of heads, between which clients must not see a difference."""
     return int(request.param)
 
 
@@ -48,7 +48,7 @@ def live(it: World, fetcher: Fetcher, seconds: float) -> None:
 
 
 def handed(fetcher: Fetcher) -> list[str]:
-    """What it has been given, by taskid."""
+    """List the taskids that the fetcher has been sent."""
     return list(fetcher.held)
 
 
@@ -299,7 +299,7 @@ def test_no_slot_is_left_out_with_little_memory() -> None:
 
 
 def drained(it: World, fetcher: Fetcher) -> list[str]:
-    """What it gets until nothing is left, in order."""
+    """List the tasks that the fetcher gets until none is left, in order."""
     got: list[str] = []
     for _ in range(200):
         got += handed(fetcher)
@@ -346,7 +346,7 @@ def test_a_backlog_that_is_cleared_while_it_is_moved_is_gone() -> None:
     it.push("news", *[page("a.example", str(n)) for n in range(600)])
 
     it.turn(ProjectSet(session="person", n=it.n(), project="news", settings={"slot": {"by": "host"}}))
-    it.turn()  # the names of the first tasks are looked up with the next turn
+    it.turn()  # the next turn looks up the names of the first tasks
     it.turn(ProjectDo(session="person", n=it.n(), project="news", action="clear"))
     it.settle()
 

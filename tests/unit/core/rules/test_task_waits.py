@@ -1,4 +1,4 @@
-"""Those who wait for the end of a task."""
+"""Waiters for the end of a task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.core.conftest import Fetcher, Waiting, World, task
 
 
 def wait(world: World, taskid: str = "a", seconds: float = 30.0, session: str = "script") -> Waiting:
-    """Ask to be told when a task of the project news is over."""
+    """Ask for a reply when a task of the project news has finished."""
     request = TaskWait(session=session, n=world.n(), project="news", taskid=taskid, seconds=seconds)
     waiting = Waiting(world, request.n)
     world.turn(request)
@@ -20,7 +20,7 @@ def wait(world: World, taskid: str = "a", seconds: float = 30.0, session: str = 
 
 
 def told(waiting: Waiting) -> str | None:
-    """The state that it was told; None: nothing yet."""
+    """Return the state in the reply; None before there is one."""
     reply = waiting.answer
     assert reply is None or isinstance(reply, TaskWaitReply)
     return None if reply is None else reply.state

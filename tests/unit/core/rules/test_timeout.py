@@ -1,4 +1,4 @@
-"""A lease that runs out, is extended, or is given back."""
+"""Leases that expire, are extended, or are given back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens: which answer counts."""
+"""Tokens: the reports that count."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_a_token_that_would_be_none_or_is_in_force_is_passed_over(world: World, 
     state = world.scheduler._state
     last = state.next_number()
 
-    # As if the hash of the id had come out just so: last + 1 will be the seq of b, last + 2 its token.
+    # As if the hash of the id were such that last + 1 is the seq of b, and last + 2 its token.
     state.sessions["second"].mask = (last + 2) ^ unwanted
     world.push("news", task("b"))
 

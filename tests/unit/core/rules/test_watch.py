@@ -1,4 +1,4 @@
-"""Watching: who asks what has changed of projects is told when something has."""
+"""Watching: a client that asks for changes of projects gets a reply when there are some."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.unit.core.conftest import WALL, MakeWorld, World, task
 
 @dataclass
 class Watcher:
-    """Somebody who watches, and the picture that he has."""
+    """Watching client, and its picture of the projects."""
 
     world: World
     session: str = "watcher"
@@ -32,13 +32,13 @@ class Watcher:
     _asked: int = 0
 
     def ask(self, seconds: float = 30.0) -> WatchReply | None:
-        """Ask, and return the answer if there is one at once."""
+        """Ask, and return the reply if there is one at once."""
         self._asked = self.world.n()
         self.world.turn(Watch(session=self.session, n=self._asked, since=self.since, seconds=seconds))
         return self.told()
 
     def told(self) -> WatchReply | None:
-        """The answer to what was asked last; None: there is none yet. The picture is as it says."""
+        """Return the reply to the last request, applied to the picture; None before there is one."""
         replies = (each for each in self.world.inbox if isinstance(each, WatchReply) and each.n == self._asked)
         reply = next(replies, None)
         if reply is not None:
@@ -51,20 +51,20 @@ class Watcher:
         return reply
 
     def hear(self, seconds: float = 30.0) -> WatchReply:
-        """Ask, and return the answer, which is there at once."""
+        """Ask, and return the reply, which must come at once."""
         reply = self.ask(seconds)
         assert reply is not None
         return reply
 
     def catch_up(self) -> None:
-        """Ask until there is nothing more."""
+        """Ask until there are no more changes."""
         while self.hear(0).more:
             pass
 
 
 @pytest.fixture
 def watcher(world: World) -> Watcher:
-    """Somebody who knows everything, and whose last answer was some time ago."""
+    """Make a watcher that knows everything, and whose last reply was some time ago."""
     world.push("news", task("a"))
     world.push("shop", task("a"))
     watcher = Watcher(world)
@@ -74,13 +74,13 @@ def watcher(world: World) -> Watcher:
 
 
 def names(reply: WatchReply | None) -> list[str]:
-    """Of the projects that it tells of."""
+    """List the names of the projects in the reply."""
     assert reply is not None
     return [each.name for each in reply.projects]
 
 
 def make(world: World, count: int) -> None:
-    """Make projects p0000, p0001, …, beside the two that there are."""
+    """Make projects p0000, p0001, …, besides the existing two."""
     person = (ProjectDo(session="person", n=world.n(), project=f"p{i:04}", action="start") for i in range(count))
     world.turn(*person)
 
@@ -429,7 +429,7 @@ def test_what_a_watcher_knows_is_what_status_says(world: World, seed: int) -> No
 
 
 def known(world: World) -> list[str]:
-    """Names of all projects."""
+    """List the names of all projects."""
     return [each.name for each in status_of(world).projects]
 
 
@@ -438,7 +438,7 @@ def status_of(world: World) -> StatusReply:
 
 
 def seen(world: World) -> dict[str, ProjectPulse]:
-    """What status says of projects, in the form of what watchers are told."""
+    """Return the projects of ``status``, in the form of watch replies."""
     return {
         each.name: ProjectPulse(
             each.name,

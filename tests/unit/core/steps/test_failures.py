@@ -1,4 +1,4 @@
-"""What failed, counted by what failures have in common."""
+"""Failures, counted by error, host, fetcher or project."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def request(world: World, session: str = "admin", **fields: Any) -> FailureList:
 
 
 def ask(world: World, **fields: Any) -> FailuresReply:
-    """The answer, which comes some turns later."""
+    """Ask, and return the reply, which comes some turns later."""
     asked = request(world, **fields)
     assert world.turn(asked) == []
     world.settle()
@@ -38,7 +38,7 @@ def names(reply: FailuresReply) -> dict[str, int]:
 
 
 def fail(world: World, taskid: str, project: str = "news", *, fetcher: str = "f", **outcome: Any) -> None:
-    """One failed attempt at a task, which is over then."""
+    """Let an attempt fail, and its task with it."""
     host = outcome.pop("host", "a.org")
     world.push(project, task(taskid, url=f"http://{host}/{taskid}"))
     one = world.fetcher(name=fetcher, projects=[project])
@@ -47,7 +47,7 @@ def fail(world: World, taskid: str, project: str = "news", *, fetcher: str = "f"
 
 
 def put(world: World, *failures: KeptFailure) -> None:
-    """Have the store know of these, and the scheduler begin with that."""
+    """Write these failures to the store, and restart the scheduler."""
     world.ledger.commit(WriteSet(failures=list(failures)))
     world.crash()
 
@@ -162,7 +162,7 @@ def test_groups_fit_into_a_message(make_world: Any) -> None:
 
 
 def test_failure_counts_of_an_unknown_project_are_refused(world: World) -> None:
-    [reply] = world.turn(request(world, project="nobody"))
+    [reply] = world.turn(request(world, project="other"))
 
     assert isinstance(reply, ErrorReply)
     assert reply.code == "unknown-project"
@@ -296,7 +296,7 @@ def test_errors_of_one_kind_differ_in_numbers_ids_and_urls(error: str, kind: str
 
 @pytest.mark.parametrize("text", ["1" * 160, "a" * 160, "0x" * 80, "1.1" * 53, "f1" * 80, "a:" * 80, "://" * 53])
 def test_an_error_that_was_made_to_be_slow_is_not(text: str) -> None:
-    """In steps of the machine that matches: each place is looked at a bounded number of times."""
+    """Counted in steps of the matcher: it visits each place a bounded number of times."""
     assert len(kind_of(text)) <= len(text) + 80
 
 

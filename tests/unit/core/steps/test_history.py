@@ -1,4 +1,4 @@
-"""What happened is kept by the minute for a day and by the hour for 90 days, where anything happened."""
+"""History of events: by the minute for a day and by the hour for 90 days, except for idle times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def told(world: World, project: str | None = "news", **asked: Any) -> HistoryRep
 
 
 def whole(world: World, project: str | None = "news", **asked: Any) -> list[HistoryPoint]:
-    """All pages."""
+    """Collect the points of all pages."""
     page = told(world, project, **asked)
     found = page.points
     while page.next:
@@ -32,7 +32,7 @@ def whole(world: World, project: str | None = "news", **asked: Any) -> list[Hist
 
 
 def news(world: World) -> list[tuple[float, int]]:
-    """Minutes since the first one, and new tasks in them."""
+    """List minutes since the first one, and their new tasks."""
     return [((point.at - MINUTE) / 60, point.new) for point in whole(world)]
 
 

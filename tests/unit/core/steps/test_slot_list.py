@@ -1,4 +1,4 @@
-"""Which slots a project has, and all that is known of one."""
+"""Lists of a project's slots, and the view of one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.core.conftest import WALL, MakeWorld, World, task
 
 @pytest.fixture
 def world(make_world: MakeWorld) -> World:
-    """A world whose projects are divided by host, with ten seconds between the tasks of each."""
+    """Make a world whose projects are divided by host, with ten seconds between the tasks of each."""
     return make_world({"slot": {"by": "host", "delay": 10.0}})
 
 
@@ -29,12 +29,12 @@ def request(world: World, session: str = "person", **fields: Any) -> SlotList:
 
 
 def listed(world: World, **fields: Any) -> SlotListReply:
-    """The slots in memory."""
+    """List the slots in memory."""
     return world.ask(SlotListReply, request(world, **fields))
 
 
 def all_of(world: World, **fields: Any) -> SlotListReply:
-    """All slots, which are told some turns later."""
+    """List all slots; the reply comes some turns later."""
     asked = request(world, all=True, **fields)
     world.turn(asked)
     world.settle()

@@ -1,4 +1,4 @@
-"""Requests that wait: how many may, and how they are answered when all that they wait for comes at once."""
+"""Waiting requests: their bound, and their replies when everything that they wait for comes at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def wait(world: World, session: str, project: str = "news", seconds: float = 30.
 
 
 def crowd(world: World) -> None:
-    """As many wait for the end of the project news as may wait for anything."""
+    """Add as many waiters for the end of the project news as there may be in all."""
     world.push("news", task("a"))
     assert world.turn(*(wait(world, f"s{number}") for number in range(WAITS_MOST))) == []
 

@@ -1,4 +1,4 @@
-"""What fetchers hold beyond their places is told apart: how many are taken, and how many are free, is always true."""
+"""Tasks of fetchers beyond their capacity are counted apart, so the counts of used and free places stay true."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.unit.core.conftest import Fetcher, World, task
 
 
 def holding(world: World, count: int, capacity: int, name: str = "web1") -> Fetcher:
-    """A fetcher that holds so many tasks, and wants no more than ``capacity`` at once by now."""
+    """Make a fetcher with ``count`` tasks that has lowered its capacity to ``capacity`` since."""
     world.push("news", *(task(f"{name}-{number}") for number in range(count)))
     fetcher = world.fetcher(capacity=count, name=name)
     fetcher.hello(capacity=capacity)
@@ -17,7 +17,7 @@ def holding(world: World, count: int, capacity: int, name: str = "web1") -> Fetc
 
 
 def told(world: World) -> tuple[int, int, int]:
-    """Capacity, what is held, and how much of that is beyond it, of all fetchers; the same everywhere."""
+    """Return capacity, tasks, and tasks beyond the capacity of all fetchers, equal in all replies."""
     found = world.ask(FetchersReply, Fetchers(session="person", n=world.n()))
     daemon = world.ask(DaemonReply, DaemonShow(session="person", n=world.n()))
     names = dict.fromkeys(view.name for view in found.fetchers)

@@ -1,4 +1,4 @@
-"""Clearing in the middle of everything: what a turn did before and after it, sweeps that are not done, restarts."""
+"""Clearing beside other work: earlier and later changes of the turn, unfinished sweeps, restarts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def retry(world: World, *taskids: str) -> TaskRetry:
 
 
 def turn(world: World, *requests: Any) -> list[AnyReply]:
-    """One turn, after which everything that is under way comes to its end."""
+    """Take one turn, and then all turns until the work in progress has ended."""
     replies = world.turn(*requests)
     world.settle()
     return replies
@@ -53,7 +53,7 @@ def test_what_is_left_of_cleared_tasks_is_swept_away(world: World) -> None:
         world.turn()
         left.append(known_on_disk(world))
     assert left == [2 * SWEPT_TASKS + 9, SWEPT_TASKS + 9, 9, 0]
-    assert world.ask(OperationsReply, OperationList(**WHO, n=world.n())).operations == [], "nobody began it"
+    assert world.ask(OperationsReply, OperationList(**WHO, n=world.n())).operations == [], "it has not begun"
 
 
 def test_projects_are_swept_together_and_a_turn_sweeps_no_more_for_it(make_world: MakeWorld) -> None:

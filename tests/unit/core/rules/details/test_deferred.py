@@ -1,4 +1,4 @@
-"""Updates that wait for the end of a lease: all of them together are bounded, whatever each is like."""
+"""Deferred updates: their sum is bounded, at any size of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def world(make_world: MakeWorld) -> World:
 
 
 def busy(world: World, count: int = 20) -> Fetcher:
-    """A fetcher that processes so many tasks."""
+    """Make a fetcher that processes ``count`` tasks."""
     world.push("news", *(task(f"t{number:02}", body="old") for number in range(count)))
     fetcher = world.fetcher(capacity=count)
     assert len(fetcher.held) == count

@@ -1,4 +1,4 @@
-"""When the disk of the store is nearly full: nothing new comes in, nothing goes out, what was handed out is taken."""
+"""Nearly full disk of the store: no new tasks, no dispatches, but reports on dispatched tasks are taken."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def world() -> World:
 
 @pytest.fixture
 def fetcher(world: World) -> Fetcher:
-    """It has one task of two, and then the disk is nearly full."""
+    """Make a fetcher with one task of two, on a disk that is nearly full since."""
     fetcher = world.fetcher(capacity=1)
     assert fetcher.taken == ["a"]
     world.configure(FULL)

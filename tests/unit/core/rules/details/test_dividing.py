@@ -1,4 +1,4 @@
-"""What a slot knows when a project is divided otherwise."""
+"""State of slots after a project is divided otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failed attempts: what is put for each, and what goes when there are too many or too old."""
+"""Failed attempts: the record of each, and the drop of the oldest when there are too many or too old ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAY = 86_400.0
 
 
 def kept(world: World) -> list[KeptFailure]:
-    """What the disk has."""
+    """Read the failures on the disk."""
     entries = world.disk.families[layout.FAILURES].scan(b"", layout.LAST_KEY, 10**6)
     return [KeptFailure(failure_place(key), layout.decode_failure(value)) for key, value in entries]
 
@@ -27,7 +27,7 @@ def kept_failures(world: World) -> list[Failure]:
 
 
 def put(world: World, *keys: int) -> None:
-    """Have the store know of failures at these keys, and the scheduler begin with that."""
+    """Write failures at these keys to the store, and restart the scheduler."""
     world.ledger.commit(WriteSet(failures=[KeptFailure(key, Failure(1, "t", "a.org", "f", "no")) for key in keys]))
     world.crash()
 
@@ -141,7 +141,7 @@ def test_beyond_a_million_the_first_ones_go(world: World) -> None:
 
 
 def test_what_fails_while_others_go_stays_whatever_the_clock_shows(world: World) -> None:
-    """The clock was put back by more than a week, so the new one is before those that are dropped."""
+    """The clock was put back by more than a week, so the new failure is before the dropped ones."""
     put(world, *(time_key(WALL - 50, n) for n in range(1, 5)), time_key(WALL - 1, FAILURES_MOST + 2000))
     world.wall_step = -8 * DAY
     world.turn(world.new_tasks("news", task("a")))

@@ -1,4 +1,4 @@
-"""Room: what a fetcher may be handed, whatever ended the leases that it had."""
+"""Room of a fetcher: tasks that it may get, after any end of its earlier leases."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ENDS: dict[str, Callable[[World, Fetcher], object]] = {
 
 @pytest.fixture(params=ENDS)
 def busy(request: pytest.FixtureRequest, world: World) -> Fetcher:
-    """A fetcher with one slot, whose only lease has ended in one of the ways that it has no part in."""
+    """Make a fetcher with one place, whose only lease the daemon has ended in one of its ways."""
     world.push("news", task("a"))
     fetcher = world.fetcher(capacity=1)
     token = fetcher.tokens("a")
@@ -177,7 +177,7 @@ def test_a_task_that_was_passed_on_comes_back_when_its_fetcher_falls_silent(make
 
 
 def hand_back_all(world: World, fetcher: Fetcher) -> int:
-    """How often it is handed its task within a minute, if it hands it back each time."""
+    """Count how often the fetcher gets its task within a minute, if it hands it back each time."""
     before = len(fetcher.taken)
     for _ in range(600):
         if "a" in fetcher.held:
@@ -213,7 +213,7 @@ def test_a_report_that_counts_ends_the_rest(world: World) -> None:
 
 
 def resting(world: World) -> Fetcher:
-    """A fetcher that rests because it has handed back "b", and that still works on "late", whose time is over."""
+    """Make a fetcher that rests because it has handed back "b", and still runs "late", whose lease has expired."""
     world.push("news", task("late"))
     fetcher = world.fetcher(capacity=1)
     world.do("pause")

@@ -1,4 +1,4 @@
-"""hello, extend, release, silence: capacity, not credit, so that nothing lost, repeated or late does any harm."""
+"""hello, extend, release, silence: capacity, not credit, so that lost, repeated or late messages do no harm."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def push(world: World, count: int) -> None:
 
 
 def stay(world: World, fetcher: Fetcher, seconds: float) -> None:
-    """Let time pass while the fetcher goes on to be heard."""
+    """Let time pass while the fetcher is heard."""
     for _ in range(int(seconds // 30)):
         world.advance(30)
         fetcher.hello()
@@ -67,8 +67,8 @@ def test_a_fetcher_gets_tasks_of_the_projects_that_it_wants(world: World) -> Non
     world.push("news", task("n"))
     world.push("shop", task("s"))
 
-    nobody = world.fetcher(projects=[], name="nobody")
-    assert nobody.taken == []
+    picky = world.fetcher(projects=[], name="picky")
+    assert picky.taken == []
     fetcher = world.fetcher(projects=["shop", "unknown"])
     assert fetcher.taken == ["s"]
     fetcher.projects = ["news"]
@@ -363,7 +363,7 @@ def test_what_a_silent_fetcher_has_extended_before_it_could_be_taken_is_its_own(
     fetcher = world.fetcher()
     world.restart()
     world.elapsed += 60
-    world.turn()  # what it holds must be read before it can be taken from it
+    world.turn()  # its tasks must be read before they can be taken back
 
     (reply,) = world.turn(Extend(session=fetcher.session, n=world.n(), leases=fetcher.leases("t00"), seconds=600))
     world.settle()
@@ -427,7 +427,7 @@ def test_what_could_not_be_sent_to_where_a_fetcher_was_before_says_nothing_of_it
 
 
 def wants_hello(world: World, *requests: AnyRequest) -> list[str]:
-    """Sessions that are asked for a hello in a turn that hears these requests."""
+    """Take a turn with these requests, and list the sessions that it asks for a hello."""
     world.turn(*requests)
     return [said.session for said in world.said if isinstance(said.message, HelloWanted)]
 

@@ -1,4 +1,4 @@
-"""The life of a flow, in detail: what waits for tasks that have gone, and what runs again after its end."""
+"""Life of a flow, in detail: tasks with parents that have gone, and tasks that run again after its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.core.rules.test_flows import begin_making, cancel, flow, retry, 
 
 
 def make_x(world: World, on_failure: str) -> Fetcher:
-    """A flow with a task x that waits for a, and for a task of a project that is deleted before x is made."""
+    """Make a flow with a task x that waits for a, and for a task of a project that is deleted before x is made."""
     others = (task(taskid) for taskid in "bcdef")
     x = waiting("x", "a", TaskOf("shop", "y"), on_failure=on_failure)  # type: ignore[arg-type]
     begin_making(world, task("a"), *others, x)

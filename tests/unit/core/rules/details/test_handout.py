@@ -1,4 +1,4 @@
-"""Which task next, to whom, and how fast."""
+"""Dispatch: the next task, its fetcher, and the pace."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def push(world: World, project: str, count: int, prefix: str = "t") -> None:
 
 
 def stay(world: World, fetcher: Fetcher, seconds: float) -> None:
-    """Let time pass while the fetcher goes on to be heard."""
+    """Let time pass while the fetcher is heard."""
     end = world.elapsed + seconds
     while world.elapsed < end:
         world.advance(min(25.0, end - world.elapsed))

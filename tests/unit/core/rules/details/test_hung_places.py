@@ -1,4 +1,4 @@
-"""Hung places: those that handlers hold whose leases are over, counted by the daemon, told with the fetcher's words."""
+"""Hung places: handlers that run on after their leases, counted by the daemon, described by the fetcher."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def world(make_world: MakeWorld) -> World:
 
 
 def busy(world: World, *names: str, capacity: int = 2) -> Fetcher:
-    """A fetcher that runs these tasks."""
+    """Make a fetcher that runs these tasks."""
     world.push("news", *map(task, names))
     fetcher = world.fetcher(capacity=capacity)
     fetcher.working = fetcher.tokens(*names)
@@ -41,7 +41,7 @@ def shown(world: World) -> FetcherView:
 
 
 def places(view: FetcherView) -> tuple[int, int, int]:
-    """Free, running and hung places."""
+    """Return free, running and hung places."""
     return view.free, view.holds, view.hung.places if view.hung is not None else 0
 
 

@@ -1,4 +1,4 @@
-"""done, failed, run out: how a lease ends, what counts, and what comes out of it."""
+"""Ends of leases: done, failed, expired; which reports count, and their effects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOUR, DAY = 3600.0, 86_400.0
 
 
 def run_out(world: World, fetcher: Fetcher, seconds: float = 600.0) -> None:
-    """Let the leases of a fetcher run out that goes on to be heard, but takes nothing more."""
+    """Let the leases of a fetcher expire that is heard, but takes no further task."""
     for _ in range(int(seconds // 50)):
         fetcher.hello(capacity=0)
         world.advance(50)
@@ -23,7 +23,7 @@ def run_out(world: World, fetcher: Fetcher, seconds: float = 600.0) -> None:
 
 
 def take_again(world: World, fetcher: Fetcher) -> None:
-    """Sleep until the only task is due again and give it to the fetcher."""
+    """Sleep until the only task is due again, and give it to the fetcher."""
     fetcher.hello()
     world.advance(max(0.0, world.show("a").exetime - world.now.wall))
     fetcher.hello()

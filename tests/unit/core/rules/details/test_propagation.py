@@ -1,6 +1,6 @@
-"""What a crash, a clear or retention must not leave behind of edges, and what many propagations at once must not lose.
+"""Edges: crash, clear and retention leave none behind, and many propagations at once lose none.
 
-The disk is looked at after each turn: see ``World``.
+The disk is checked after each turn: see ``World``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def waiting_elsewhere(taskid: str, project: str, parent: str) -> NewTask:
 
 
 def left_of_edges(world: World) -> list[bytes]:
-    """Keys of edges and propagations, and of what is awaited."""
+    """Collect keys of edges, propagations and awaited tasks."""
     ids = world.disk.families[layout.IDS]
     awaited = [key for key in ids.keys if ids.values[key] == AWAITED]
     families = (layout.PARENTS, layout.CHILDREN, layout.PROPAGATIONS)

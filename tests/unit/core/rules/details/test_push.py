@@ -1,4 +1,4 @@
-"""new-task: each row of the table, and what a batch of them is allowed to do."""
+"""new-task: each row of the table of outcomes, and the bounds of a batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, body_of, t
 
 
 def end(world: World, taskid: str, state: str) -> None:
-    """Bring a task that is over in this state into being."""
+    """Make a task that has finished in this state."""
     world.push("news", task(taskid, itag="v1"))
     if state == "cancelled":
         world.push("news", task(taskid, force_update=True, cancel=True))
@@ -22,7 +22,7 @@ def end(world: World, taskid: str, state: str) -> None:
 
 
 def hold_back(world: World, why: str) -> float:
-    """Bring into being a task "a" that is held back; return until when, in unix seconds."""
+    """Make a task "a" that waits after an attempt; return until when (unix seconds)."""
     recurring: dict[str, Any] = {"age": 3600.0, "auto_recrawl": True} if why == "recrawl" else {}
     world.push("news", task("a", **recurring))
     fetcher = world.fetcher()

@@ -1,4 +1,4 @@
-"""A fetcher that loses a lease is asked for a hello at once, whose welcome names the lease."""
+"""Recall: a fetcher that loses a lease is asked for a hello at once, and the welcome names the lease."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def world(make_world: MakeWorld) -> World:
 
 
 def busy(world: World, *names: str) -> Fetcher:
-    """A fetcher that runs these tasks."""
+    """Make a fetcher that runs these tasks."""
     world.push("news", *map(task, names))
     fetcher = world.fetcher(capacity=len(names))
     fetcher.hello(running=fetcher.tokens(*names))
@@ -32,7 +32,7 @@ def busy(world: World, *names: str) -> Fetcher:
 
 
 def wanted(world: World, *requests: AnyRequest) -> list[str]:
-    """Sessions that are asked for a hello, in the turn of these requests and in those that follow at once."""
+    """List sessions that are asked for a hello, in the turn of these requests and in the turns at once after it."""
     world.turn(*requests)
     asked = [each.session for each in world.said if isinstance(each.message, HelloWanted)]
     return asked + (wanted(world) if world.next_wake() <= world.elapsed else [])
@@ -63,7 +63,7 @@ LOSSES: dict[str, Callable[[World, Fetcher], AnyRequest]] = {
 
 
 def running_flow(world: World) -> Fetcher:
-    """A fetcher that runs both tasks of a flow; they are rerun, cancelled or ended as any others."""
+    """Make a fetcher that runs both tasks of a flow."""
     world.turn(
         FlowStage(session="producer", n=world.n(), project="news", flow="f", first=0, tasks=[task("a"), task("b")])
     )

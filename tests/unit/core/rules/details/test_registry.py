@@ -1,4 +1,4 @@
-"""How many projects there may be, and how much may be said of their settings."""
+"""Bounds of the number of projects, and of their overrides."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXT: dict[str, Any] = {"user_agent": "x" * 60_000}
 
 
 def full_world(**fields: Any) -> World:
-    """Three projects are there, and no more may be."""
+    """Make a world with three projects, which is the limit."""
     return World(CoreConfig(projects={"news": {}, "shop": {}}, max_projects=3, **fields))
 
 

@@ -1,4 +1,4 @@
-"""What a rerun does to tasks, in detail."""
+"""Reset of tasks by a rerun, in detail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retention in the middle of everything: in what steps, what the turn of a step does besides, clocks, restarts."""
+"""Retention beside other work: its steps, other changes in their turns, clocks, restarts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MANY = 2 * OLD_TASKS + 9
 
 
 def finish_many(world: World, count: int = MANY, project: str = "news") -> list[str]:
-    """So many tasks that are over with a success, all at once; their taskids."""
+    """Finish ``count`` tasks with a success, all at once; return their taskids."""
     taskids = [f"t{number:04}" for number in range(count)]
     world.push(project, *map(task, taskids))
     fetcher = world.fetcher(capacity=count, projects=[project], name=f"fetcher of {project}")
@@ -40,14 +40,14 @@ def finish_many(world: World, count: int = MANY, project: str = "news") -> list[
 
 
 def wait_until_old(world: World, seconds: float = HOUR) -> None:
-    """Until the scheduler wants to be woken because something was kept for so long; nothing is dropped yet."""
+    """Let time pass until the scheduler is about to wake for old tasks; none is dropped yet."""
     world.elapsed += seconds + LATE_AT_MOST
     world.turn()
     assert left(world) > 0
 
 
 def left(world: World) -> int:
-    """Tasks that are over and have not been dropped."""
+    """Count finished tasks that have not been dropped."""
     return sum(len(world.disk.families[family].keys) for family in OVER)
 
 
@@ -60,7 +60,7 @@ def do(world: World, action: Any) -> ProjectDo:
 
 
 def old_world(world: World, **settings: Any) -> World:
-    """News keeps successes for an hour; three tasks that were over for longer are about to be dropped."""
+    """Make a world in which news keeps successes for an hour, and is about to drop three older ones."""
     world.set(**laid_over({"keep": {"success": "1h"}}, settings))
     finish_many(world, 3)
     wait_until_old(world)
@@ -112,7 +112,7 @@ def test_projects_take_turns_and_share_what_a_turn_drops(make_world: MakeWorld) 
 
 
 def test_what_is_read_begins_where_the_last_step_ended(world: World) -> None:
-    """A store crosses each tombstone of what was dropped before."""
+    """Otherwise a store would cross each tombstone of tasks that were dropped before."""
     world.set(keep={"success": "1h"})
     finish_many(world)
     wait_until_old(world)
@@ -397,7 +397,7 @@ def test_a_time_of_zero_drops_within_a_second(world: World) -> None:
 
 
 def test_a_project_from_before_there_was_retention_drops_what_it_has(world: World) -> None:
-    """Its record does not say where its orders begin."""
+    """The record of an old project does not say where its orders begin."""
     finish_many(world, 3)
     project = world.scheduler._state.projects.by_name["news"]
     for state in range(len(project.queue.over_low)):
@@ -461,7 +461,7 @@ def test_a_bare_task_is_not_swept_away_by_a_clear(world: World) -> None:
 
 
 def test_an_order_that_names_a_live_task_stops_the_daemon(world: World) -> None:
-    """Better than to drop it."""
+    """Stopping is better than dropping the task."""
     world = old_world(world)
     ids = world.disk.families["ids"].values
     key = next(iter(ids))

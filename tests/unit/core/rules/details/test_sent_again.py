@@ -1,4 +1,4 @@
-"""Tasks of slots that had not arrived when their fetcher lost its connection, or the daemon died."""
+"""Tasks of slots that did not arrive, because the fetcher lost its connection or the daemon died."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.unit.core.conftest import World, task
 
 
 def world(slots: float = 1.0) -> World:
-    """A world with the project ``news``, which is divided by hosts, half a second apart."""
+    """Make a world with the project ``news``, divided by hosts, with half a second between tasks."""
     defaults: dict[str, Any] = {"rate": inf, "slot": {"by": "host", "delay": 0.5, "max_processing": slots}}
     return World(CoreConfig(defaults=defaults, projects={"news": {}}))
 

@@ -29,7 +29,7 @@ def test_a_better_task_of_a_slot_in_the_store_goes_before_others_in_memory() -> 
 def test_a_clock_that_is_put_forward_lets_no_slot_go_early_that_is_in_the_store_only(step: float, delay: int) -> None:
     it = world(2, slots_in_memory=1, slot={"delay": delay})
     fetcher = it.fetcher(1000)
-    live(it, fetcher, 300)  # what was before a start is not known, so that a slot waits
+    live(it, fetcher, 300)  # after a start earlier dispatches are unknown, so that a slot waits
     it.push("news", *[page(f"{n}.example", str(k)) for n in range(300) for k in range(2)])
     assert len(handed(fetcher)) == 300
     finish(it, fetcher, *handed(fetcher))

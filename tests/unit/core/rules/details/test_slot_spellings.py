@@ -1,4 +1,4 @@
-"""Slots from before a host had one name for all its spellings: what is known of them leads to that one."""
+"""Slots from before a host had one name for all its spellings: their records lead to that name."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ BOOKS = "xn--bcher-kva.example"
 
 
 class FormerCalendar(Calendar):
-    """As it was when a host stayed in the letters in which it came."""
+    """Calendar of the version that kept a host's own spelling."""
 
     def ascii_host(self, host: str) -> str:
         return host.lower()
 
 
 def former(make_world: MakeWorld, **settings: Any) -> World:
-    """A world in which a host has a slot for each of its spellings."""
+    """Make a world in which a host has a slot for each of its spellings."""
     world = make_world(laid_over({"slot": {"by": "host", "delay": 5.0}}, settings))
     world.environment = FormerCalendar()
     world.restart()
@@ -69,7 +69,7 @@ def show(world: World, slot: str = BOOKS) -> SlotReply:
 
 
 def records(store: Store | World) -> dict[str, SlotRecord]:
-    """What the store has of each slot that a name leads to."""
+    """Read the record of each slot that a name leads to."""
     store = MemoryStore(store.disk) if isinstance(store, World) else store
     names = store.scan(layout.SLOT_NAMES, b"", layout.LAST_KEY, 1000)
     slots = store.get(layout.SLOTS, [key[:4] + number for key, number in names])
@@ -77,7 +77,7 @@ def records(store: Store | World) -> dict[str, SlotRecord]:
 
 
 def taken(world: World, fetcher: Fetcher, seconds: int) -> list[tuple[int, str]]:
-    """What is handed out in so many seconds, and after how many, if each task is done at once."""
+    """List dispatches within ``seconds``, each with its second, if each task is done at once."""
     begun, seen = world.elapsed, len(fetcher.taken)
     found = []
     for _ in range(seconds):
@@ -197,11 +197,11 @@ def test_a_migration_that_was_cut_off_is_done_again(make_world: MakeWorld, write
 
 
 class Cut(Exception):
-    """The machine stopped."""
+    """Stop of the machine."""
 
 
 class CutOff:
-    """A store that takes so many writes, and then the machine stops."""
+    """Store that takes a number of writes, and then stops the machine."""
 
     def __init__(self, store: Store, writes: int) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Suspects of projects that are divided into slots: they stand aside while others have their turn."""
+"""Suspects of a crash in divided projects: they stand aside while other tasks have their turn."""
 
 from __future__ import annotations
 

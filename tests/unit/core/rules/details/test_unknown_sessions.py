@@ -1,4 +1,4 @@
-"""Who is not known: sessions that are heard for the first time, and tokens that are guessed."""
+"""Unknown sessions and tokens: first messages, and guesses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def small_world() -> World:
 
 
 def needs(world: World, *requests: AnyRequest) -> Needs:
-    """What the store is asked for, for the sake of these requests."""
+    """Collect the lookups that these requests cause."""
     world.turn(*requests)
     return world.needs
 

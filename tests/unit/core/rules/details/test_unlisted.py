@@ -1,6 +1,6 @@
-"""A task that is handed out in the very turn that made it: until its lease ends the store knows it by that only.
+"""Unlisted tasks: a task that is dispatched in the turn that made it is stored only under its lease until that ends.
 
-Nobody may notice. World looks after each turn whether everything on the disk belongs together.
+Clients must not notice. World checks after each turn whether the disk is consistent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def world(make_world: MakeWorld) -> World:
 
 @pytest.fixture
 def fetcher(world: World) -> Fetcher:
-    """One that waits, so that what is pushed goes out at once; it has three tasks, one of them heavy."""
+    """Make a waiting fetcher, so that pushed tasks are dispatched at once; it has three tasks, one of them large."""
     fetcher = world.fetcher(capacity=10)
     assert world.push("news", task("a"), task("b", body=HEAVY), task("c")) == ["new"] * 3
     assert fetcher.taken == ["a", "b", "c"]
@@ -37,7 +37,7 @@ def fetcher(world: World) -> Fetcher:
 
 
 def bulk(world: World, action: Any, **fields: Any) -> int:
-    """Run an operation to its end; returns how many tasks it was about."""
+    """Run an operation to its end; return how many tasks it matched."""
     request = Bulk(session="person", n=world.n(), action=action, **({"project": "news"} | fields))
     operation = world.ask(OperationReply, request).operation.id
     world.settle()
