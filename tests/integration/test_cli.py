@@ -493,7 +493,7 @@ def test_a_pause_for_a_time_is_told_with_its_end_and_a_resume_comes_before_it(ru
 
     assert until in " ".join(run("status")[1].split())
     assert until.removeprefix("paused until ") in run("project", "show", "news")[1]
-    assert "goes on in" in run("why", "news")[1]
+    assert "it resumes in" in run("why", "news")[1]
 
     assert run("project", "resume", "news") == (0, "news: running\n", "")
     assert "paused until" not in run("status")[1]
