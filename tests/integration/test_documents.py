@@ -9,13 +9,8 @@ import pytest
 
 from tests.integration.documents import DOCUMENTS, ROOT, Page, blocks_of, complaints
 
-PENDING: Final = {
-    "README.md",
-}
-"""Documents whose blocks are not fenced, or not marked, yet."""
-
-READY: Final = [str(path.relative_to(ROOT)) for path in DOCUMENTS if str(path.relative_to(ROOT)) not in PENDING]
-RUN: Final = [name for name in READY if any(block.is_run for block in blocks_of((ROOT / name).read_text()))]
+NAMES: Final = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
+RUN: Final = [name for name in NAMES if any(block.is_run for block in blocks_of((ROOT / name).read_text()))]
 
 pytestmark = pytest.mark.timeout(900, func_only=True)
 """A block has its own limit, which names its line."""

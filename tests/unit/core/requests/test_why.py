@@ -243,7 +243,7 @@ def test_a_place_that_hangs_is_told_with_its_task_as_the_daemon_knows_it(world: 
     world.advance(25)
 
     assert why(world).removeprefix("has tasks to dispatch, but all fetchers that ask for them are full: ") == (
-        'the only place of web1 is held by a handler whose lease is over, for 20 s: task "a" of project "news"'
+        'the only place of web1 is occupied by a handler whose lease has ended, for 20 s: task "a" of project "news"'
     )
 
 
@@ -252,7 +252,7 @@ def test_a_place_that_hangs_beside_others_that_do_not_is_told(make_world: MakeWo
     world.fetcher(capacity=9).hello(running=[1])
     world.turn(world.new_tasks("news", *[task(f"t{number}") for number in range(4)]))
 
-    hung = "1 of the 9 places of fetcher is held by a handler whose lease is over, for 0 s"
+    hung = "1 of the 9 places of fetcher is occupied by a handler whose lease has ended, for 0 s"
     assert why(world) == f"is dispatching tasks; {hung}"
 
 
