@@ -1,5 +1,5 @@
-"""What there is: tasks, slots, projects, sessions, flows, operations, and what the store is asked and told of them.
+"""Values of the core: tasks, slots, projects, sessions, flows, operations, and the needs and records of the store.
 
-Here may live values and data structures with their invariants, tables of decisions and arithmetic; one thing's own, and
-nothing that knows the state of the scheduler or a turn. A file has Structs or compiled code, never both.
+Here may live values and data structures with their invariants, tables of decisions and arithmetic, each about one
+thing. Nothing here knows the state of the scheduler or a turn. A file has Structs or compiled code, never both.
 """

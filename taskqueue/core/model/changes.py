@@ -1,8 +1,8 @@
 """The changes of one turn: collected while it decides, and returned as a WriteSet at its end.
 
-It also overlays the turn's own changes on what was looked up: ``find`` of a task that left memory in this turn, or that
-was never in memory, gives the task as it is now, not as the store still has it. Looking at the store's answer alone is
-the classic bug of batching: a ``done`` and a ``new-task`` of one task in one turn.
+The turn's own changes override what was looked up: ``find`` of a task that left memory in this turn, or
+was never in memory, returns its present state, not the stored one. Using the stored state alone is
+the classic bug of batching, with a ``done`` and a ``new-task`` of one task in one turn.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from taskqueue.protocol.values import Attempt
 
 
 class Changes:
-    """The tasks that a turn has changed, and those that it has looked up.
+    """Tasks that a turn has changed, tasks that it has looked up, and its writes.
 
     Attributes:
-        beyond: tasks that were looked up, or have left memory in this turn, by project number and taskid. They are as
-            they are now, unless the task is in memory as well: then that one counts.
-        stale: looked-up records of live tasks that ``clear`` had dropped; these tasks are unknown.
-        awaited: unknown tasks that somebody waits for, as far as they were looked up or are so from this turn on.
-        left_overs: there are stale or awaited ones, so that what is new may not be wholly so.
-        writes: everything but the moves, which ``take`` adds.
+        beyond: tasks that were looked up, or have left memory in this turn, by project number and taskid, in their
+            present state; if a task is in memory as well, that one counts.
+        stale: looked-up records of live tasks that ``clear`` has dropped; these tasks are unknown.
+        awaited: unknown tasks that other tasks wait for, if looked up or awaited from this turn on.
+        left_overs: True if there are stale or awaited tasks, so that a new task may have remains in the store.
+        writes: all writes but the moves, which ``take`` adds.
     """
 
     __slots__ = ("_next_number", "_touched", "awaited", "beyond", "left_overs", "stale", "writes")
 
     def __init__(self, next_number: Callable[[], int]) -> None:
-        """``next_number``: the next of the numbers that grow for ever."""
+        """``next_number`` takes the next of the ever-growing numbers."""
         self._next_number = next_number
         self.writes = WriteSet()
         self._touched: list[Task] = []
@@ -43,20 +43,18 @@ class Changes:
         self.left_overs = False
 
     def lay_over(self, tasks: dict[tuple[int, str], Task], awaited: dict[TaskRef, None]) -> None:
-        """Start with tasks that were looked up, by project number and taskid, and those of them that are awaited; both
-        are changed in place here.
-        """
+        """Start with looked-up tasks, by project number and taskid, and awaited ones; both are changed in place."""
         self.beyond = tasks
         self.awaited = awaited
         self.left_overs = bool(awaited)
 
     @property
     def touched(self) -> Sequence[Task]:
-        """Tasks that differ from what the store has, so far."""
+        """Tasks that differ from the store so far."""
         return self._touched
 
     def touch(self, task: Task) -> None:
-        """Mark the task as different from what the store has."""
+        """Mark the task as different from the store."""
         if not task.touched:
             task.touched = True
             self._touched.append(task)
@@ -66,27 +64,27 @@ class Changes:
         self.writes.attempts.append(KeptAttempt(task.project, task.taskid, index % ATTEMPTS_KEPT, attempt))
 
     def keep_result(self, task: Task, result: Raw) -> None:
-        """Store the result of the task's success in place of the former one; nil: there is none any more."""
+        """Store the result of the task's success in place of the former one; nil deletes it."""
         is_there = result != NIL
         if is_there or task.has_result:
             self.writes.results[task.project, task.taskid] = result
             task.note_result(is_there=is_there)
 
     def left(self, task: Task) -> None:
-        """The task has left memory; the rest of this turn still has to find it."""
+        """Record that the task has left memory; the rest of this turn still finds it."""
         if task.spec is None:
             self._take_spec(task)
         self.beyond[task.project, task.taskid] = task
 
     def outdate(self, bounds: Mapping[int, int]) -> None:
-        """Looked-up live tasks are stale up to a seq, given by project number in ``bounds``."""
+        """Make looked-up live tasks stale up to the seq in ``bounds`` of their project number."""
         stale = [ref for ref, task in self.beyond.items() if task.state in LIVE and task.seq <= bounds.get(ref[0], 0)]
         for ref in stale:
             self.stale[ref] = self.beyond.pop(ref)
             self.left_overs = True
 
     def forget_stale(self, project: int, taskid: str) -> Task | None:
-        """Delete what ``clear`` left of a task before another one takes its taskid; returns that."""
+        """Delete the remains that ``clear`` left of a task, before a new task takes its taskid; return them."""
         task = self.stale.pop((project, taskid), None)
         if task is not None:
             self.writes.forgotten.append(task)
@@ -95,17 +93,17 @@ class Changes:
     # ------------------------------------------------------------------------------------ links
 
     def propagate(self, kind: PropagationKind, project: int, taskid: str = "") -> None:
-        """Begin a propagation: it is carried on in the turns to come."""
+        """Begin a propagation, which later turns carry on."""
         number = self._next_number()
         self.writes.propagations[number] = Propagation(number, kind, project, taskid)
 
     def note_end(self, task: Task, kind: PropagationKind) -> None:
-        """The task has succeeded or failed for good: its children are to be told."""
+        """Begin to tell the task's children that it has succeeded or failed for good."""
         if task.links is not None and task.links.has_children:
             self.propagate(kind, task.project, task.taskid)
 
     def forget_links(self, task: Task) -> None:
-        """The task is forgotten: those who wait for it go on waiting, and it waits for nobody any more."""
+        """Remove the ties of a task that is forgotten; its children go on waiting for it."""
         links = task.links
         if links is not None and links.has_children:
             self.await_task(TaskRef(task.project, task.taskid))
@@ -114,26 +112,26 @@ class Changes:
             self.propagate("edges", task.project, task.taskid)
 
     def touch_links(self, task: Task) -> None:
-        """The links of a task have changed."""
+        """Write the changed links of a task."""
         if task.state not in OVER:
             self.touch(task)
         else:
             self.writes.linked[TaskRef(task.project, task.taskid)] = task
 
     def await_task(self, ref: TaskRef) -> None:
-        """Somebody waits for an unknown task."""
+        """Mark an unknown task as awaited."""
         if ref not in self.awaited:
             self.awaited[ref] = None
             self.left_overs = True
             self.writes.awaited[ref] = True
 
     def await_no_more(self, ref: TaskRef) -> None:
-        """Nobody waits for an unknown task any more."""
+        """Mark an unknown task as no longer awaited."""
         self.awaited.pop(ref, None)
         self.writes.awaited[ref] = False
 
     def arrive(self, ref: TaskRef) -> bool:
-        """A task has become known; returns whether somebody waits for it."""
+        """Record that a task has become known; return whether other tasks wait for it."""
         if ref not in self.awaited:
             return False
         del self.awaited[ref]
@@ -141,11 +139,11 @@ class Changes:
         return True
 
     def mark_of(self, found: FoundEdge) -> Mark | None:
-        """The mark of an edge as it is now; None: this turn has deleted the edge."""
+        """Return the present mark of an edge; None if this turn has deleted the edge."""
         return self.writes.edges.get(found.edge, found.mark)
 
     def make_edge(self, edge: Edge, mark: Mark) -> None:
-        """Store an edge that has not been there, or another one had its place."""
+        """Store an edge that is new, or takes the place of another one."""
         self.writes.edges[edge] = mark
         self.writes.new_edges[edge] = None
 
@@ -158,7 +156,7 @@ class Changes:
         gone = [(ref, task) for ref, task in self.beyond.items() if ref[0] == project and task.state in LIVE]
         for ref, task in gone:
             del self.beyond[ref]
-            # What this turn has done to the links of a task, whoever sweeps it up later would not know.
+            # A later sweep of the task would not know what this turn has done to its links.
             if task.kept_state and not task.unlisted and not (task.touched and task.links is not None):
                 self.stale[ref] = task
                 self.left_overs = True
@@ -173,7 +171,7 @@ class Changes:
         refs = {ref for ref, _ in gone}
         attempts = self.writes.attempts
         self.writes.attempts = [kept for kept in attempts if (kept.project, kept.taskid) not in refs]
-        # That an older result goes is not discarded: whoever deletes what is left of a task does not know of it.
+        # Deletions of older results are not discarded: the sweep of the task does not know of them.
         results = self.writes.results
         self.writes.results = {ref: each for ref, each in results.items() if ref not in refs or each == NIL}
 

@@ -1,11 +1,11 @@
-"""When the cron jobs of a project run next. ``cron`` runs them.
+"""Next times of a project's cron jobs; ``cron`` runs them.
 
-1. A job that is new, or was changed, waits for its first time after now.
-2. After a start, a job of which a time was missed waits for the next one, or (``missed = "once"``) is due at once.
-3. A start within MISSED_SECONDS of a time has not missed it: a crash just then must not cost a night's run.
-4. ``every`` means the multiples of that since 1970 in UTC, so a restart shifts nothing.
-5. When the wall clock has been put back, jobs are planned anew (``clock_step``): what it shows again counts again, and
-   no job is silent until the clock is where it has been.
+1. A new or changed job waits for its first time after now.
+2. After a start, a job that missed a time waits for its next one, or (``missed = "once"``) is due at once.
+3. A start within MISSED_SECONDS after a time has not missed it: a crash just then must not cost a night's run.
+4. ``every`` means multiples since 1970 in UTC, so a restart shifts nothing.
+5. When the wall clock has been put back, jobs are planned anew (``clock_step``): times that it shows again count again,
+   and no job is silent until the clock is where it was.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def plan(project: Project, environment: Environment, now: Now, before: Mapping[s
 
 
 def resume(project: Project, environment: Environment, now: Now) -> bool:
-    """Plan the jobs of a project that has just been loaded; returns whether its record has changed."""
+    """Plan the jobs of a project that has just been loaded; return whether its record has changed."""
     jobs, known = project.settings.cron, list(project.cron)
     for name, job in jobs.items():
         record = project.cron.get(name)
@@ -57,7 +57,7 @@ def plan_anew(project: Project, environment: Environment, after: float) -> None:
 
 
 def next_run(job: CronJob, environment: Environment, after: float) -> float:
-    """The job's first time after ``after`` (unix seconds); inf: never."""
+    """Return the job's first time after ``after`` (unix seconds); inf if never."""
     if job.cron:
         return environment.next_run(job.cron, job.zone, after)
     every = parse_duration(job.every) or inf
@@ -65,11 +65,11 @@ def next_run(job: CronJob, environment: Environment, after: float) -> float:
 
 
 def next_at(project: Project) -> float:
-    """When the first of the project's jobs is due (unix seconds); inf: never."""
+    """Return when the first of the project's jobs is due (unix seconds); inf if never."""
     return min(project.ticks.values(), default=inf)
 
 
 def _heeded_until(job: CronJob, record: CronRecord, now: Wall) -> float:
-    """Up to when no run counts as missed (unix seconds)."""
+    """Return the time (unix seconds) up to which no run counts as missed."""
     since = record.last_at if job.missed == "once" else max(record.last_at, now - MISSED_SECONDS)
     return min(since, now)

@@ -1,15 +1,15 @@
-"""Whether an edge would close a cycle: a search along the edges, from both of its ends in step.
+"""Search whether an edge would close a cycle, along the edges from both of its ends at once.
 
     child ──would wait for──► parent ──► its parents ──► …          up: is the child among them?
     … ◄── its children ◄── child                                    down: is the parent among them?
 
-Both directions find the same cycles. The one that has looked at fewer edges goes on, so the search costs no more than
-twice what the smaller side has. (Two-way search: B. Haeupler, T. Kavitha, R. Mathew, S. Sen, R. Tarjan, Incremental
+Both directions find the same cycles. The one that has scanned fewer edges goes on, so the search costs no more than
+twice the smaller side. (Two-way search: B. Haeupler, T. Kavitha, R. Mathew, S. Sen, R. Tarjan, Incremental
 Cycle Detection, Topological Ordering, and Strong Component Maintenance, 2012.)
 
-A batch is searched item by item; what earlier ones of its items would change is laid over what the store has.
+A batch is searched item by item; edges that earlier items would change override the stored ones.
 
-The edges are read by others, in pages, and forgotten when they are many; what is remembered of a search is the tasks
+The caller reads the edges, in pages, which are forgotten when they are many. A search remembers only the tasks
 that it has met.
 """
 
@@ -23,27 +23,28 @@ from typing import Final, NamedTuple
 from taskqueue.core.model.edges import EdgePlace, TaskRef
 
 EDGES_MOST = 2_000_000
-"""Edges that are looked at for one task; more are too many to know. Each leads to one more task at most, and one that
-was met takes 200 bytes: 0.4 GB at worst, for the one search that is under way.
+"""Edges scanned for one task, at most; beyond, the search gives up.
+
+Each edge leads to at most one more task, which takes 200 bytes: 0.4 GB at worst, for the one search under way.
 """
 
 EDGES_KEPT: Final = 65_536
-"""Edges that are read and remembered; beyond, they are read anew where they are needed again."""
+"""Edges that are remembered, at most; beyond, they are read again where they are needed."""
 
 AHEAD: Final = 256
-"""Tasks whose edges are read at once, at which the search has not arrived yet."""
+"""Tasks whose edges are read ahead of the search."""
 
 ROUNDS: Final = 3
-"""Searches for one batch; a cycle that is found while edges vanish is believed the last time only."""
+"""Searches per batch, at most; a cycle found while edges vanish is believed only in the last one."""
 
 
 class PlannedEdges(NamedTuple):
-    """The edges that an item of a batch would have its task given.
+    """Edges that an item of a batch would give its task.
 
     Attributes:
-        place: index of the item.
-        parents: of the task; none: it only loses those that it has.
-        deferred: they are those of a deferred update, so what the task waits for now stays.
+        place: index of the item in the batch.
+        parents: parents that the task gets; if empty, it only loses its present ones.
+        deferred: True for edges of a deferred update, which leave the task's present edges in place.
     """
 
     place: int
@@ -53,12 +54,12 @@ class PlannedEdges(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Valid edges of a task, read from a place on.
+    """Page of valid edges of a task.
 
     Attributes:
-        ends: the tasks at the other ends, and whether the edge is one of a deferred update.
-        last: the key of the last edge that was read.
-        is_last: there are no further ones.
+        ends: tasks at the other ends, each with whether its edge belongs to a deferred update.
+        last: key of the last edge read.
+        is_last: True if there are no more edges.
     """
 
     ends: list[tuple[TaskRef, bool]]
@@ -70,7 +71,7 @@ NO_EDGES: Final = Page([], b"", True)
 
 
 class KnownEdges:
-    """Edges that were read, in both directions."""
+    """Pages of edges that were read, in both directions."""
 
     __slots__ = ("_edges", "_pages")
 
@@ -84,22 +85,22 @@ class KnownEdges:
         self._edges += 1 + len(page.ends)
 
     def trim(self) -> None:
-        """Forget everything if it is much."""
+        """Forget all pages if they have too many edges."""
         if self._edges > EDGES_KEPT:
             self._pages.clear()
             self._edges = 0
 
     def at(self, to_parents: bool, place: EdgePlace) -> Page | None:
-        """The page at a place; None: it has to be read. A project that is yet to be made has no edges."""
+        """Return the page at a place; None if it has to be read. A project that is yet to be created has no edges."""
         return NO_EDGES if place.task.project < 0 else self._pages.get((to_parents, place))
 
 
 class LaidOver:
-    """What the items of a batch change, over what the store has.
+    """Changes by the items of a batch, which override stored edges.
 
     Attributes:
-        parents, children: edges that are made.
-        void: of a child: False if all of its stored edges are void, True if those of its deferred update are.
+        parents, children: new edges, in both directions.
+        void: by child: False if all its stored edges are void, True if only those of its deferred update are.
     """
 
     __slots__ = ("children", "parents", "void")
@@ -110,7 +111,7 @@ class LaidOver:
         self.void: dict[TaskRef, bool] = {}
 
     def lay(self, planned: PlannedEdges) -> None:
-        """Lay the edges of an item over everything before."""
+        """Override all earlier edges of a task with those of an item."""
         child = planned.child
         for parent in self.parents.pop(child, ()):
             del self.children[parent][child]
@@ -121,7 +122,7 @@ class LaidOver:
         self.void[child] = planned.deferred
 
     def ends(self, to_parents: bool, place: EdgePlace, page: Page) -> Iterator[TaskRef]:
-        """The tasks at the other ends of the edges on a page; on the first one, of those too that were laid over."""
+        """Yield the tasks at the other ends of a page's edges; on a task's first page, those of new edges, too."""
         void = self.void
         for end, deferred in page.ends:
             only_deferred = void.get(place.task if to_parents else end)
@@ -135,10 +136,10 @@ class _Side:
     """One direction of a search.
 
     Attributes:
-        met: tasks, each with the one that it was met from, which is nearer to the start.
-        line: those whose edges are to be looked at.
-        after: of the first of these, the key of the last edge that has been.
-        looked: edges looked at.
+        met: tasks, each with the task it was reached from, which is nearer to the start.
+        line: tasks whose edges are to be scanned.
+        after: key of the last scanned edge of the first task in ``line``.
+        looked: number of scanned edges.
     """
 
     __slots__ = ("after", "line", "looked", "met", "to_parents")
@@ -155,7 +156,7 @@ class _Side:
         return EdgePlace(self.line[0], self.after)
 
     def look(self, page: Page, ends: Iterator[TaskRef], other: _Side) -> TaskRef | None:
-        """Look at a page of the first task in the line; returns a task that the other side has met, if it is there."""
+        """Scan a page of the first task in the line; return a task that the other side has met, or None."""
         task = self.line[0]
         met = self.met
         for end in ends:
@@ -172,14 +173,14 @@ class _Side:
         return None
 
     def way_to(self, task: TaskRef) -> Iterator[TaskRef]:
-        """From a task that was met back to the start, without the task."""
+        """Yield the tasks from one that was met back to the start, without the first."""
         step = self.met[task]
         while step is not None:
             yield step
             step = self.met[step]
 
     def places(self) -> Iterator[EdgePlace]:
-        """The places that it comes to next."""
+        """Yield the places that it reads next."""
         if self.line:
             yield self.place
         for task in islice(self.line, 1, None):
@@ -187,12 +188,12 @@ class _Side:
 
 
 class CycleSearch:
-    """Whether one task would close a cycle.
+    """Search for a cycle that one task would close.
 
     Attributes:
-        ended: it is known, or will not be.
-        cycle: from the task along its parents to itself; empty: it closes none.
-        too_large: there are too many edges to know.
+        ended: True once the answer is known, or will never be.
+        cycle: tasks of the cycle, from the task along parents back to it; empty if it closes none.
+        too_large: True if there are too many edges for an answer.
     """
 
     __slots__ = ("_child", "_down", "_laid", "_up", "cycle", "ended", "too_large")
@@ -206,9 +207,7 @@ class CycleSearch:
         self.cycle: list[TaskRef] = []
 
     def go_on(self, known: KnownEdges, budget: int) -> int:
-        """Look at edges that are known, until it has ended, others must be read, or the budget is spent; returns how
-        many were looked at.
-        """
+        """Scan known edges until the search ends, others must be read, or the budget is spent; return how many."""
         up, down = self._up, self._down
         began = up.looked + down.looked
         while (looked := up.looked + down.looked) - began < budget and not self.ended:
@@ -228,16 +227,16 @@ class CycleSearch:
         return up.looked + down.looked - began
 
     def places(self, to_parents: bool) -> Iterator[EdgePlace]:
-        """The places that one direction comes to next."""
+        """Yield the places that one direction reads next."""
         return (self._up if to_parents else self._down).places()
 
 
 class BatchSearch:
-    """A search for each item of a batch that needs one, in their order.
+    """Searches for the items of a batch that need one, in order.
 
     Attributes:
-        disturbed: edges have vanished since it began, so a cycle that was found may be none.
-        cycles: by index of the items that close one: the cycle; None: there are too many edges to know.
+        disturbed: True if edges have vanished since it began, so that a cycle it found may be gone.
+        cycles: cycles by index of the item that closes one; None if there are too many edges for an answer.
     """
 
     __slots__ = ("_current", "_laid", "_left", "_searched", "cycles", "disturbed", "known", "rounds")
@@ -255,16 +254,16 @@ class BatchSearch:
 
     @property
     def ended(self) -> bool:
-        """Whether it is known of each item."""
+        """True once the answer is known for every item."""
         return not self._left
 
     @property
     def in_doubt(self) -> bool:
-        """It has to be done once more."""
+        """True if the batch has to be searched once more."""
         return self.ended and self.disturbed and self.rounds < ROUNDS and any(self.cycles.values())
 
     def go_on(self, budget: int) -> None:
-        """Go on with what is known."""
+        """Continue with the known edges."""
         while self._left and budget > 0:
             planned = self._left[0]
             if planned.place in self._searched:
@@ -280,7 +279,7 @@ class BatchSearch:
             self._left.popleft()
 
     def places(self, to_parents: bool) -> tuple[EdgePlace, ...]:
-        """Where to read edges in one direction: where the search stands, and where the next ones begin."""
+        """Return where to read edges in one direction: at the present search, and at the starts of the next ones."""
         first: dict[TaskRef, EdgePlace] = {}
         for place in islice(self._unknown(to_parents), AHEAD):
             first.setdefault(place.task, place)

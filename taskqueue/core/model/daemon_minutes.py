@@ -1,11 +1,11 @@
-"""The history of the daemon itself: how its turns, its disk and its queues were in each minute of a day.
+"""History of the daemon itself: figures of its turns, disk and queues for each minute of a day.
 
-The shell measures a minute and hands its figures to the first turn after it. The core adds what it knows, and has the
-whole written in the batch of that turn. A minute without a turn has no figures.
+The shell measures a minute and gives its figures to the first turn after it. The core adds its own, and writes
+all with the batch of that turn. A minute without a turn has no figures.
 
-    shell: turns, commits, syncs, memory ──► core: + events, queues ──► a place of a ring, in memory and in the store
+    shell: turns, commits, syncs, memory ──► core: + events, queues ──► index of a ring, in memory and in the store
 
-The ring has MINUTES_KEPT places, so nothing ever has to be deleted because it is old, and a wall clock that leaps
+The ring has MINUTES_KEPT places, so old minutes never have to be deleted, and a wall clock that leaps
 forward for a moment costs the one minute that it shows. ``steps/history`` has the rules.
 """
 
@@ -18,15 +18,15 @@ MINUTES_KEPT: Final = 24 * 60
 
 
 class DaemonMinute(NamedTuple):
-    """Whole numbers only, as the store has them; all but the first may be missing there.
+    """Figures of a minute: whole numbers only, as stored; all but the first may be missing in the store.
 
     Attributes:
-        minute: since 1970.
-        epoch: of the daemon; another one than in the minute before: it has read its store again.
-        turns, commits, syncs: how many.
-        turn_p50, …, sync_most: microseconds within which half, 99 of 100 and all of them were done.
+        minute: minutes since 1970.
+        epoch: epoch of the daemon, which changes whenever the daemon reads its store again.
+        turns, commits, syncs: their numbers.
+        turn_p50, …, sync_most: microseconds within which 50 %, 99 % and all of them were done.
         resident_bytes: memory of the process at the end.
-        new, selected, ended: tasks that came, hand-outs, and attempts that ended, however they did.
+        new, selected, ended: new tasks, dispatches, and ended attempts of any outcome.
         ready, delayed, blocked, processing: tasks of all projects at the end.
     """
 
@@ -61,11 +61,11 @@ LARGEST: Final = tuple(name for name in FIELDS if name.endswith(("_p50", "_p99",
 
 
 class DaemonMinutes:
-    """The minutes of the last day.
+    """Minutes of the last day.
 
     Attributes:
-        by_place: by ``minute % MINUTES_KEPT``, as in the store.
-        events: counted when the present minute began.
+        by_place: minutes by ``minute % MINUTES_KEPT``, as in the store.
+        events: event counts at the start of the present minute.
     """
 
     __slots__ = ("by_place", "events")
@@ -75,7 +75,7 @@ class DaemonMinutes:
         self.events: tuple[int, ...] = ()
 
     def keep(self, minute: DaemonMinute) -> DaemonMinute:
-        """Keep a minute in place of the one a day before; returns what is to be written."""
+        """Keep a minute in place of the one a day before; return the minute to be written."""
         place = minute.minute % MINUTES_KEPT
         before = self.by_place.get(place)
         if before is not None and before.minute == minute.minute and before.epoch != minute.epoch:
@@ -84,19 +84,19 @@ class DaemonMinutes:
         return minute
 
     def drop_after(self, minute: int) -> list[int]:
-        """Drop what is later, which a wall clock has shown that was put back since; returns the places."""
+        """Drop minutes after ``minute``, from before the wall clock was put back; return their places."""
         later = [place for place, each in self.by_place.items() if each.minute > minute]
         for place in later:
             del self.by_place[place]
         return later
 
     def between(self, first: int, last: int) -> list[DaemonMinute]:
-        """The minutes from ``first`` to ``last``, in order."""
+        """Return the minutes from ``first`` to ``last``, in order."""
         return sorted(each for each in self.by_place.values() if first <= each.minute <= last)
 
 
 def _joined(before: DaemonMinute, after: DaemonMinute) -> DaemonMinute:
-    """A minute in which the daemon was started again: the slower of its two parts counts."""
+    """Join the two parts of a minute in which the daemon was restarted: sums of counts, and the slower times."""
     summed = {name: getattr(before, name) + getattr(after, name) for name in SUMMED}
     largest = {name: max(getattr(before, name), getattr(after, name)) for name in LARGEST}
     return after._replace(**summed, **largest)

@@ -1,11 +1,11 @@
-"""What ties a task to others, its edges and its flow; and what a turn asks the store about edges.
+"""Ties of a task to others, by edges and by its flow; and requests to the store about edges.
 
 An edge leads from a child, which waits, to a parent, which it waits for:
 
     parent ──success──► edge satisfied ──the last one──► child released
 
-A task is *blocked* while edges of it are not satisfied. Each time a task is given parents, all of its edges get one new
-number; an edge with another number than its child has is *void*: nothing follows from it, and it is deleted later.
+A task is *blocked* while it has unsatisfied edges. Each time a task is given parents, all of its edges get one new
+number; an edge with another number than its child is *void*: it has no effect, and is deleted later.
 
 A parent's end reaches its children by a *propagation*, which is written with the end and carried on in steps.
 
@@ -22,31 +22,31 @@ from taskqueue.protocol.choices import ParentFailure
 
 FAIL, RUN, WAIT = range(3)
 POLICIES: Final = get_args(ParentFailure)
-"""What a task does when a parent has failed, by the number that the store has."""
+"""Reactions of a task to a failed parent, by the stored number."""
 
 UNSATISFIED, SATISFIED, OVERLOOKED = range(3)
-"""State of an edge. Overlooked: the parent has failed, and the child runs all the same."""
+"""States of an edge. Overlooked: the parent has failed, and the child runs nevertheless."""
 
 DELETED_PROJECT: Final = 0
-"""Stands for the number of a project that is not known any more; tasks of it never succeed."""
+"""Placeholder for the number of a deleted project, whose tasks never succeed."""
 
 
 class TaskRef(NamedTuple):
-    """A task by its identity: project number, taskid."""
+    """Identity of a task: project number and taskid."""
 
     project: int
     taskid: str
 
 
 class Links(Struct, gc=False):
-    """The ties of a task; a task without any has None.
+    """Ties of a task; None stands for a task without ties.
 
     Attributes:
-        has_children: somebody waits for it, or did.
-        number: of its edges to parents; 0: it has none.
-        missing: how many of these are not satisfied.
-        on_failure: what it does when a parent fails, a place in POLICIES.
-        flow: number of its flow; 0: it is in none.
+        has_children: True if other tasks wait for it, or did.
+        number: number of its edges to parents; 0 if it has none.
+        missing: count of unsatisfied edges to parents.
+        on_failure: index in POLICIES of its reaction to a failed parent.
+        flow: number of its flow; 0 if it is in none.
     """
 
     has_children: bool = False
@@ -57,7 +57,7 @@ class Links(Struct, gc=False):
 
 
 class Edge(NamedTuple):
-    """A child and one of the tasks that it waits for."""
+    """Edge from a child to a task that it waits for."""
 
     child: TaskRef
     parent: TaskRef
@@ -74,22 +74,22 @@ PropagationKind = Literal["succeeded", "failed", "forgotten", "edges", "retired"
 
 TO_CHILDREN: Final = b"c"
 TO_PARENTS: Final = b"p"
-"""First byte of ``Propagation.after`` of a deleted project: to which ends of its edges it has come."""
+"""First byte of ``Propagation.after`` of a deleted project: the end of its edges that it has reached."""
 
 
 class Propagation(NamedTuple):
-    """What is to be told along the edges of a task, or of all tasks of a project, step by step.
+    """Change to be passed on, step by step, along the edges of a task, or of all tasks of a project.
 
-    succeeded  to its children, whose edges of before that moment are satisfied
-    failed     to its children, unless it is live or a success by then
-    forgotten  nothing is told: it is awaited from now on, unless nobody waits for it
-    edges      from its parents: void edges of it are deleted, failed parents are noticed
-    retired    from a project that is deleted, to children elsewhere, for whom its tasks have failed
+    succeeded  to its children, whose edges made before it are satisfied
+    failed     to its children, unless the task is live or a success by then
+    forgotten  to no task: marks the task as awaited, if any task waits for it
+    edges      from its parents: deletes its void edges, and finds failed parents
+    retired    from a deleted project to children in others, for which its tasks have failed
 
     Attributes:
-        number: when it began; edges with a larger one are of later.
-        project, taskid: the task; of ``retired`` the taskid is empty.
-        after: the last edge that has been told, as the store's key; empty: none.
+        number: number at its start; edges with a larger one were made later.
+        project, taskid: the task; the taskid is empty for ``retired``.
+        after: the store's key of the last edge reached; empty if none.
     """
 
     number: int
@@ -100,12 +100,12 @@ class Propagation(NamedTuple):
 
 
 class EdgesRef(NamedTuple):
-    """Edges of a task, in the order of the store's keys: to its parents, or to its children.
+    """Request for edges of a task, to its parents or its children, in order of the store's keys.
 
     Attributes:
-        to_parents: to its parents; if not, to its children.
-        project, taskid: the task; without a taskid all tasks of the project.
-        after: the key of the last edge of the page before; empty: from the first one.
+        to_parents: True for edges to its parents, False for those to its children.
+        project, taskid: the task; with an empty taskid, all tasks of the project.
+        after: key of the last edge of the previous page; empty to begin with the first.
         limit: number of edges, at most.
     """
 
@@ -117,7 +117,7 @@ class EdgesRef(NamedTuple):
 
 
 class FoundEdge(NamedTuple):
-    """An edge with its mark, and its key in the order that was read."""
+    """Edge with its mark, and its key in the order that was read."""
 
     edge: Edge
     mark: Mark
@@ -128,8 +128,8 @@ class FoundEdges(Struct):
     """Answer to an EdgesRef.
 
     Attributes:
-        edges: in the order of the keys.
-        end: there are no further ones.
+        edges: edges in order of their keys.
+        end: True if there are no more.
     """
 
     edges: list[FoundEdge]
@@ -137,10 +137,10 @@ class FoundEdges(Struct):
 
 
 class ParentsRef(NamedTuple):
-    """Edges from a task to its parents, without the first ``skip`` ones, with the results of these.
+    """Request for edges from a task to its parents after the first ``skip`` ones, with the parents' results.
 
     Attributes:
-        limit_bytes: the read ends when these results come to it, but not before the first edge.
+        limit_bytes: bytes of results at which the read ends, after one edge at least.
     """
 
     project: int
@@ -153,8 +153,8 @@ class FoundParents(Struct):
     """Answer to a ParentsRef.
 
     Attributes:
-        edges: in the order of the keys.
-        end: there are no further ones.
+        edges: edges in order of their keys.
+        end: True if there are no more.
     """
 
     edges: list[FoundEdge]
@@ -162,18 +162,18 @@ class FoundParents(Struct):
 
 
 class EdgePlace(NamedTuple):
-    """Where a walk goes on: at the edges of a task after the one with this key; empty: at its first edge."""
+    """Place where a walk goes on: at the edges of a task after the one with this key, or at its first edge if empty."""
 
     task: TaskRef
     after: bytes
 
 
 class WalkRef(NamedTuple):
-    """Edges from these places on, then those of the tasks that they lead to, and so on.
+    """Request for edges from these places on, then those of the tasks that they lead to, and so on.
 
     Attributes:
-        to_parents: to parents, and their parents; if not, to children.
-        places: the places, each with another task.
+        to_parents: True towards parents, False towards children.
+        places: starts, each at a different task.
         limit: number of edges, at most; a task counts as one more.
     """
 
@@ -183,17 +183,17 @@ class WalkRef(NamedTuple):
 
 
 class PropagationsRef(NamedTuple):
-    """The first propagations from number ``first`` on, with the edges that they tell next, ``edges`` at most in all."""
+    """Request for propagations from number ``first`` on, with their next edges, at most ``edges`` in all."""
 
     first: int
     edges: int
 
 
 class FoundPropagation(NamedTuple):
-    """A propagation, and the next edges that it is to tell.
+    """Propagation with the next edges that it reaches.
 
     Attributes:
-        others: by parent, of those that are awaited, the first other edges to it; only where edges may be deleted.
+        others: first other edges to each awaited parent; only where edges may be deleted.
     """
 
     propagation: Propagation

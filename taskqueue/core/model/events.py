@@ -1,6 +1,6 @@
-"""Events of projects for people: values without methods.
+"""Events of projects, for the daemon log and the webhook: values without methods.
 
-A turn emits them; the shell logs them and calls the webhook. That happens after the turn is committed, and not again
+A turn emits them; the shell logs them and calls the webhook after the turn is committed, and not again
 after a crash.
 """
 
@@ -19,13 +19,13 @@ class Event(Struct, frozen=True, gc=False):
     """An event of a project.
 
     Attributes:
-        kind: paused: by itself, after failures in a row; resumed: by itself, after a success or enough neutral checks
-            (see ``pause``); finished: its last live task has ended, recurring ones aside; error-burst: many attempts
-            failed within five minutes; growing: a slot seems to get new tasks without end; damaged: the store has lost
-            a part of a task, which is set aside or has failed; slot-full: a slot has had as many tasks as it may, and a
-            further one was rejected.
+        kind: paused: automatically, after failures in a row; resumed: automatically, after a success or enough neutral
+            checks (see ``pause``); finished: its last live task has ended, recurring ones aside; error-burst: many
+            attempts failed within five minutes; growing: a slot seems to get new tasks without end; damaged: the store
+            has lost a part of a task, which is set aside or has failed; slot-full: a slot has had as many tasks as it
+            may, and a further one was rejected.
         at: unix seconds.
-        reason: for people; one sentence.
+        reason: one sentence for the operator.
     """
 
     kind: EventKind

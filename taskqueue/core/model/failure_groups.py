@@ -1,7 +1,7 @@
-"""Failures counted by what they have in common: the kind of error, the host, the fetcher, the project.
+"""Failures counted by group: by kind of error, host, fetcher or project.
 
-Errors of one kind differ in what is different each time: in them a url becomes ``<url>``, a number, an address or an id
-``#``. A number stays that says which error it is: an errno, or one from 100 to 599 that stands at the start of the text
+Variable parts of an error are replaced to find its kind: a url becomes ``<url>``, a number, an address or an id
+``#``. Numbers that identify the error stay: an errno, or one from 100 to 599 at the start of the text
 or of the exception's message, after a word such as HTTP or status, or before a phrase such as Not Found:
 
     ConnectTimeout: https://a.org/1 after 30.02 s    ──►    ConnectTimeout: <url> after # s
@@ -41,16 +41,16 @@ _PHRASE: Final = re.compile(r" [A-Z][a-z]")
 _SAYS_STATUS: Final = re.compile(r"(?:http(?:/[\d.]+)?|status|code|response|error)[\s:=(\['\"]{0,3}\Z", re.IGNORECASE)
 _SAYS_ERRNO: Final = re.compile(r"(?:errno|winerror)[\s:=]{0,3}\Z", re.IGNORECASE)
 _BEFORE: Final = 16
-"""Characters before a number that are looked at: more than the longest of these words has."""
+"""Characters scanned before a number: more than the longest of these words."""
 
 
 class Group(Struct):
-    """Failures with something in common.
+    """Group of failures.
 
     Attributes:
-        failures: their number.
-        first: key of the first one.
-        last: the last one.
+        failures: number of failures.
+        first: key of the first failure.
+        last: last failure.
     """
 
     failures: int
@@ -59,11 +59,11 @@ class Group(Struct):
 
 
 class FailureGroups:
-    """Counts failures by group; they are added in the order of their times.
+    """Counter of failures by group; failures are added in order of their times.
 
     Attributes:
-        failures: counted so far.
-        dropped: groups that were dropped because there were too many.
+        failures: failures counted so far.
+        dropped: groups dropped because there were too many.
     """
 
     __slots__ = ("_groups", "_name_of", "dropped", "failures")
@@ -75,7 +75,7 @@ class FailureGroups:
         self.dropped = 0
 
     def add(self, failures: Iterable[KeptFailure], projects: Container[int]) -> None:
-        """Count those that belong to these projects, by number."""
+        """Count the failures of these projects, given by number."""
         groups, name_of = self._groups, self._name_of
         for kept in failures:
             failure = kept.failure
@@ -94,11 +94,11 @@ class FailureGroups:
 
     @property
     def count(self) -> int:
-        """Number of groups, dropped ones included; one that came back after it was dropped counts twice."""
+        """Number of groups, dropped ones included; a group that came back after it was dropped counts twice."""
         return len(self._groups) + self.dropped
 
     def largest(self, limit: int) -> list[tuple[str | int, Group]]:
-        """Names (numbers of projects) and groups, the largest first; among equals the one that failed last."""
+        """Return names (numbers of projects) and groups, the largest first; of equals, the one that failed last."""
         by_size = sorted(self._groups.items(), key=lambda item: (-item[1].failures, -item[1].last.key))
         return by_size[:limit]
 
@@ -112,10 +112,10 @@ class FailureCount(Struct):
     """A request for failure counts that is in progress.
 
     Attributes:
-        session, n: who asked, and the number of the request.
-        project: its number; 0: all of them.
+        session, n: session and number of the request.
+        project: number of the project; 0 for all projects.
         since: see ``FailuresReply``.
-        limit: number of groups wanted.
+        limit: number of groups requested.
         start, end: range of keys of failures yet to be counted.
     """
 
@@ -130,7 +130,7 @@ class FailureCount(Struct):
 
 
 def kind_of(error: str) -> str:
-    """The error without its variable parts."""
+    """Return the error without its variable parts."""
     return _DIFFERENT.sub(_placeholder, error)
 
 
@@ -141,7 +141,7 @@ def _placeholder(found: re.Match[str]) -> str:
 
 
 def _says_which(found: re.Match[str]) -> bool:
-    """Whether a number tells one kind of errors from another."""
+    """Return whether a number identifies the kind of error."""
     text, start, end = found.string, *found.span()
     before = text[max(0, start - _BEFORE) : start]
     if found[0].isdigit() and _SAYS_ERRNO.search(before):
@@ -152,7 +152,7 @@ def _says_which(found: re.Match[str]) -> bool:
 
 
 def _namer(by: FailuresBy) -> Callable[[Failure], str | int]:
-    """The function that names a failure's group; kinds of errors are cached, because few are frequent."""
+    """Make the function that names a failure's group; kinds of errors are cached, because few are frequent."""
     if by != "error":
         return attrgetter(by)
     kinds: dict[str, str] = {}

@@ -1,15 +1,15 @@
-"""Bounds of the failures in the store: the key of the next one, and which are past their retention.
+"""Bounds of the failures in the store: the next key, and the failures past their retention.
 
-Apart from ``failure_groups``, which has Structs, because this is compiled.
+A module apart from ``failure_groups``, which has Structs, because this one is compiled.
 
     first ── … the order by time … ── last      numbers grow by one with each failure, so their difference is a count
 
 Rules:
-1. At most FAILURES_MOST are stored, and none for longer than FAILURES_SECONDS. When one is too many, or too old, the
-   next SPARE_FAILURES, or those of the next SPARE_SECONDS, are dropped with it, so that many are dropped at once.
+1. At most FAILURES_MOST are stored, and none for longer than FAILURES_SECONDS. With one too many, or too old, the
+   next SPARE_FAILURES, or those of the next SPARE_SECONDS, are dropped as well, so that many are dropped at once.
 2. A range from the first one on is dropped, page by page.
-3. Where the wall clock was put back, times and numbers disagree for as long as it was. Then there may be as many too
-   many as failed meanwhile, until they are a week old.
+3. Where the wall clock was put back, times and numbers disagree. Then the excess may be as large as the number of
+   failures meanwhile, until they are a week old.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FAILURES_SECONDS: Final = 7 * 86_400.0
 
 SPARE_FAILURES: Final = 1024
 SPARE_SECONDS: Final = 60.0
-"""Failures that will be too old within this time are dropped, too."""
+"""Seconds ahead: failures that will be too old within them are dropped, too."""
 
 _NUMBER: Final = (1 << SEQ_BITS) - 1
 
@@ -36,15 +36,15 @@ class FailureLog:
     """The bounds of the failures in the store.
 
     Attributes:
-        low: no failure has a smaller key.
-        at: unix seconds of the first one; inf: there is none.
-        over_at: unix seconds from which on some are to be dropped; -inf: there are too many.
+        low: lower bound of all keys.
+        at: unix seconds of the first failure; inf if there is none.
+        over_at: unix seconds from which on some are to be dropped; -inf if there are too many.
     """
 
     __slots__ = ("_first", "_next", "at", "low", "over_at")
 
     def __init__(self, first: int, last: int) -> None:
-        """Start with the keys of the first and the last failure in the store; 0: there are none."""
+        """Start with the keys of the first and the last failure in the store; 0 if there are none."""
         self._next = (last & _NUMBER) + 1
         self.low = 0
         self.begin_with(first)
@@ -56,11 +56,11 @@ class FailureLog:
 
     @property
     def old_at(self) -> float:
-        """When the first one becomes too old (unix seconds); inf: there is none."""
+        """Unix seconds at which the first failure becomes too old; inf if there is none."""
         return self.at + FAILURES_SECONDS
 
     def add(self, at: float) -> int:
-        """The key of a new failure at ``at`` (unix seconds)."""
+        """Take the key of a new failure at ``at`` (unix seconds)."""
         key = time_key(at, self._next)
         self._next += 1
         if self.at == inf or key < self.low:
@@ -70,11 +70,11 @@ class FailureLog:
         return key
 
     def is_over(self, now: Wall) -> bool:
-        """Whether some failures should be dropped now."""
+        """Return whether some failures should be dropped now."""
         return self.over_at <= now
 
     def old_of(self, page: Sequence[KeptFailure], now: Wall) -> int:
-        """How many of the first failures, given as a page, are to be dropped; ``now`` in unix seconds."""
+        """Return how many of the first failures, given as a page, are to be dropped; ``now`` in unix seconds."""
         too_early = now - FAILURES_SECONDS + SPARE_SECONDS
         too_low = self._next - FAILURES_MOST + SPARE_FAILURES
         for place, (key, _) in enumerate(page):
@@ -83,7 +83,7 @@ class FailureLog:
         return len(page)
 
     def begin_with(self, key: int) -> None:
-        """The first remaining failure has this key; 0: none is left."""
+        """Set the key of the first remaining failure; 0 if none is left."""
         if key:
             self.low, self.at, self._first = key, key_time(key), key & _NUMBER
         else:

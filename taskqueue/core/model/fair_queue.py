@@ -1,32 +1,32 @@
-"""Who gets the next task: the best fetcher that waits, of projects in fair shares, by deficit round robin.
+"""Choice of the next dispatch: the best waiting fetcher, and projects in fair shares, by deficit round robin.
 
 (M. Shreedhar and G. Varghese, "Efficient fair queueing using deficit round robin", 1995.) Fetchers that want the same
 projects share a *ring* of the projects that have work for them:
 
-    fetchers with free places ──►  ring:  news ─► shop ─► wiki ─┐   each visit may take its deficit, which grows
+    fetchers with free places ──►  ring:  news ─► shop ─► wiki ─┐   a visit may take the deficit, which grows
                                     ▲──────────────────────────┘   by a quantum a round
 
-Which projects have work, and tokens for it, is told by whoever changes it (``offer``); one that has none any more, or
-is paused, leaves its ring when it is visited. A ring that nobody with free places is in costs nothing.
+Rules that give a project work, or tokens for it, call ``offer``. A project that has none left, or
+is paused, leaves its ring when it is visited. A ring without free places costs nothing.
 
-Of the rings with work the one has the turn whose best waiting fetcher has the highest priority, and in it that fetcher;
-rings take turns that are equal in this, and so do fetchers. So each task goes to the best of those who could take it:
+Of the rings with work, the first is the one whose best waiting fetcher has the highest priority, and it serves that
+fetcher. Equal rings take turns, and so do equal fetchers. So each task goes to the best fetcher that could take it:
 
-1. Who could take a task of a project is in a ring that the project is in; somebody better would have had the turn.
-   A project that had nothing more to give leaves the rings one after the other, as it is visited there. If it can give
-   something again before it has left the last one, it has *parted*: it is offered to all anew before it gives anything.
-2. Who may not have it shows when it is offered. A project whose next tasks all fetchers in front of a ring *refuse*
-   waits until they have taken what else there is, or are full; then it is offered to those behind them.
+1. Each fetcher that could take a task of a project is in a ring with that project; a better one would be served first.
+   A project with nothing more to give leaves the rings one by one, as it is visited there. If it can give
+   tasks again before it has left the last one, it has *parted*: it is offered to all anew before it gives any.
+2. Whether a fetcher may have a task shows when it is offered. A project whose next tasks all fetchers in front *refuse*
+   waits until they have taken all other tasks, or are full; then it is offered to those behind them.
 
 Fetchers, and rings, wait in a ``WaitingLine``: the highest priority first, and first come, first served among equals.
 
     front     5:  C ─► E            served in turn
     behind    1:  D
-              0:  A ─► B            whoever is first comes to the front when nobody better is left
+              0:  A ─► B            the highest comes to the front when the front is empty
 
-While all have one priority there is nothing but the front, and the line costs what an ordered map costs. With ``m``
-priorities to enter or leave takes O(log m); a priority that nobody has any more stays in the heap until it comes up, or
-until half of the heap is such.
+While all have one priority there is only the front, and the line costs as much as an ordered map. With ``m``
+priorities, entering or leaving takes O(log m); a priority without members stays in the heap until it comes up, or
+until half of the heap is dead.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from taskqueue.core.model.project import Project
 from taskqueue.core.model.session import Interest, Session
 
 SWEEP_AT_LEAST: Final = 64
-"""Fewer dead entries than this are not worth a sweep."""
+"""Dead entries below which a sweep does not pay."""
 
 K = TypeVar("K", bound=Hashable)
 W = TypeVar("W")
 
 
 class WaitingLine(Generic[K, W]):
-    """Those who wait, by key. Whoever wants another priority leaves, and enters with that.
+    """Line of waiting members, by key. To change its priority a member leaves and enters again.
 
     Attributes:
-        front: who has the highest priority, in order; empty: nobody waits. For others it is read-only.
-        priority: theirs.
+        front: members of the highest priority, in order; empty if none waits. Read-only for others.
+        priority: priority of the front.
     """
 
     __slots__ = ("_aside", "_behind", "_heap", "front", "priority")
@@ -65,16 +65,16 @@ class WaitingLine(Generic[K, W]):
 
     @property
     def has_others(self) -> bool:
-        """Whether somebody waits behind the front."""
+        """True if members wait behind the front."""
         return bool(self._behind)
 
     @property
     def is_skipped(self) -> bool:
-        """Whether somebody has been skipped, and not restored since."""
+        """True if members have been skipped, and not restored since."""
         return bool(self._aside)
 
     def enter(self, key: K, who: W, priority: int) -> None:
-        """Wait behind all others of this priority; whoever waits with it already keeps the place."""
+        """Add a member behind all others of its priority; a member already waiting with it keeps its place."""
         if priority != self.priority:
             if not self.front:
                 self.priority = priority
@@ -86,17 +86,17 @@ class WaitingLine(Generic[K, W]):
         self.front.setdefault(key, who)
 
     def leave(self, key: K, priority: int) -> None:
-        """Wait no more, or not at all, with this priority."""
+        """Remove a member of this priority, if it waits."""
         line = self.front if priority == self.priority else self._behind.get(priority)
         if line is not None and line.pop(key, None) is not None and not line:
             self._left_empty(priority)
 
     def go_last(self, key: K, priority: int) -> None:
-        """Give way to all others of this priority."""
+        """Move a member behind all others of its priority."""
         (self.front if priority == self.priority else self._behind[priority]).move_to_end(key)
 
     def serve(self, *, again: bool) -> None:
-        """The first has been served; ``again``: waits for more, behind all others of the same priority."""
+        """Remove the first member; with ``again`` it waits behind all others of its priority."""
         key, who = self.front.popitem(last=False)
         if again:
             self.front[key] = who
@@ -104,12 +104,12 @@ class WaitingLine(Generic[K, W]):
             self._advance()
 
     def skip(self) -> None:
-        """Pass over all in front until ``restore``; nobody may enter or leave meanwhile who is not in front then."""
+        """Skip the front until ``restore``; meanwhile only members of the new front may enter or leave."""
         self._aside.append((self.priority, self.front))
         self._advance()
 
     def restore(self) -> None:
-        """Let those who were skipped wait where they did."""
+        """Restore skipped members to their places."""
         while self._aside:
             priority, line = self._aside.pop()
             self._come_before(line, priority)
@@ -138,7 +138,7 @@ class WaitingLine(Generic[K, W]):
             del self._behind[priority]
 
     def _advance(self) -> None:
-        """The best of those behind come to the front."""
+        """Bring the best members behind to the front."""
         while self._heap:
             priority = -heappop(self._heap)
             if (line := self._behind.pop(priority, None)) is not None:
@@ -148,22 +148,24 @@ class WaitingLine(Generic[K, W]):
 
 
 QUANTUM: Final = 4
-"""Tasks, times its weight, by which a project's deficit grows when its turn comes: few enough that shares come out even
-soon, many enough that a visit's own cost is small. A project that is alone in its ring takes what it can."""
+"""Tasks, times the weight, by which a project's deficit grows when its turn comes.
+
+Small enough that shares even out soon, large enough that a visit's own cost is small. A project that is alone in its
+ring takes all it can.
+"""
 
 
 class Ring:
-    """The projects that have work for one set of wishes, and the fetchers with these wishes.
+    """Projects that have work for one set of wishes, and the fetchers with these wishes.
 
     Attributes:
-        names: those in ``interest``; None: any project.
+        names: project names in ``interest``; None for any project.
         members: ids of the sessions with these wishes, waiting or not.
-        deficits: by number of a project that is in the ring.
-        waiting: those with free places, by session.
-        refused: projects of which those who waited with the priority ``refused_by`` may not have the next tasks.
-        served: number of the last visit that gave it something; among rings that get work at once, the least comes
-            first.
-        busy_as: the priority with which it is among the busy ones; None: it is not.
+        deficits: deficits of the projects in the ring, by number.
+        waiting: sessions with free places, by id.
+        refused: projects whose next tasks may not go to the waiting fetchers of priority ``refused_by``.
+        served: number of the last visit that gave it tasks; of rings that get work at once, the least comes first.
+        busy_as: its priority among the busy rings; None if it is not busy.
     """
 
     __slots__ = (
@@ -183,15 +185,15 @@ class Ring:
         self.busy_as: int | None = None
 
     def offer(self, project: Project) -> None:
-        """The project has work."""
+        """Add a project that has work, if these wishes include it."""
         if project.number in self.deficits or not (self.interest is None or project.name in self.interest):
             return
         if self.waiting.is_skipped:
-            self.restore()  # who was skipped may take tasks of this one
+            self.restore()  # skipped fetchers may take tasks of this project
         self._join(project)
 
     def visit(self) -> tuple[Project, Session, int]:
-        """The next project, the next fetcher, and how many tasks the project may give it now."""
+        """Return the next project, the next fetcher, and how many tasks the project may give it now."""
         project, session = self.projects[0], next(iter(self.waiting.front.values()))
         if len(self.projects) == 1:
             self.deficits[project.number] = max(session.free, 1)
@@ -200,7 +202,7 @@ class Ring:
         return project, session, min(int(self.deficits[project.number]), session.free)
 
     def settle(self, session: Session, taken: int, *, more: bool) -> None:
-        """Account for ``taken`` tasks of a visit by the fetcher; ``more``: the project could give further ones."""
+        """Account for ``taken`` tasks of a visit; ``more`` if the project could give further ones."""
         project = self.projects[0]
         self.deficits[project.number] -= taken
         if not more:
@@ -211,11 +213,11 @@ class Ring:
         self.waiting.serve(again=session.free > 0)
 
     def pass_over(self, session: Session) -> None:
-        """Skip the fetcher whose turn it was."""
+        """Remove the fetcher at the front from the waiting ones."""
         self.waiting.leave(session.id, session.priority)
 
     def refuse(self, project: Project) -> bool:
-        """All fetchers in front may not have the project's next tasks; it leaves the ring. False: nobody is behind."""
+        """Record that no fetcher in front may have the project's next tasks; False if none waits behind them."""
         if not self.waiting.has_others:
             return False
         self.refused.append(project)
@@ -223,14 +225,14 @@ class Ring:
         return True
 
     def go_on_refused(self) -> None:
-        """Offer what was refused to those behind, if those in front are full, or there is nothing else for them."""
+        """Offer refused projects to the fetchers behind, if those in front are full or have nothing else to take."""
         if not self.projects and self.waiting.priority == self.refused_by:
             self.waiting.skip()
         if self.waiting.priority != self.refused_by:
             self._take_back()
 
     def restore(self) -> None:
-        """Let everybody wait again, and for everything."""
+        """Restore skipped fetchers and refused projects."""
         self.waiting.restore()
         self._take_back()
 
@@ -253,7 +255,7 @@ class Ring:
 class FairQueue:
     """All rings, and the ring of each fetcher.
 
-    A ring is *busy* when it has both work and a fetcher waiting for it; it waits for its turn with that one's priority.
+    A ring is *busy* if it has work and a waiting fetcher; it waits for its turn with the priority of that fetcher.
     """
 
     __slots__ = ("_busy", "_naming", "_parted", "_ring_of", "_rings", "_visits")
@@ -267,11 +269,11 @@ class FairQueue:
         self._visits = 0
 
     def __len__(self) -> int:
-        """Number of fetchers."""
+        """Return the number of fetchers."""
         return len(self._ring_of)
 
     def offer(self, project: Project) -> bool:
-        """The project has work that could be handed out now; True: a fetcher is waiting for it."""
+        """Add a project with work that could be dispatched now to its rings; return whether a fetcher waits for it."""
         self._parted.discard(project.number)
         wanted = False
         for ring in sorted(self._rings_for(project), key=lambda ring: ring.served):
@@ -281,11 +283,11 @@ class FairQueue:
         return wanted
 
     def part(self, project: Project) -> None:
-        """The project has nothing more to give, and leaves the ring that has its turn."""
+        """Record that the project has nothing more to give, and leaves the ring that is being served."""
         self._parted.add(project.number)
 
     def has_parted(self, project: Project) -> bool:
-        """Whether it has left a ring since it was offered to all."""
+        """Return whether the project has left a ring since it was offered to all."""
         return project.number in self._parted
 
     def remove(self, project: Project) -> None:
@@ -296,10 +298,10 @@ class FairQueue:
             self.look(ring)
 
     def enrol(self, session: Session, names: Sequence[str] | None) -> Ring | None:
-        """Put the fetcher into the ring of its wishes; returns the ring if it is new, and still without projects.
+        """Put the fetcher into the ring of its wishes; return the ring if it is new and still without projects.
 
         Args:
-            names: those in the session's ``interest``, in a deterministic order.
+            names: project names in the session's ``interest``, in a deterministic order.
         """
         ring = self._ring_of.get(session.id)
         if ring is not None and ring.interest == session.interest:
@@ -312,7 +314,7 @@ class FairQueue:
         return made
 
     def dismiss(self, session: Session) -> None:
-        """Remove a fetcher that is gone, or has other wishes."""
+        """Remove a fetcher that is gone, or has changed its wishes."""
         ring = self._ring_of.pop(session.id, None)
         if ring is None:
             return
@@ -323,7 +325,7 @@ class FairQueue:
             self._drop(ring)
 
     def weigh(self, session: Session) -> None:
-        """Let the fetcher wait if and only if it has free places."""
+        """Make the fetcher wait if and only if it has free places."""
         ring = self._ring_of.get(session.id)
         if ring is None:
             return
@@ -334,7 +336,7 @@ class FairQueue:
         self.look(ring)
 
     def prioritise(self, session: Session, priority: int) -> None:
-        """The fetcher has this priority now; if it is another, it waits again when it is weighed."""
+        """Set the fetcher's priority; if it has changed, the fetcher waits again when it is weighed."""
         if priority == session.priority:
             return
         ring = self._ring_of.get(session.id)
@@ -357,19 +359,19 @@ class FairQueue:
         ring.busy_as = priority
 
     def restore(self, ring: Ring) -> None:
-        """At the end of a hand-out: let everybody in the ring wait again who was passed over for a while."""
+        """Restore the skipped fetchers of the ring, at the end of a dispatch."""
         ring.restore()
         self.look(ring)
 
     def pass_on(self, ring: Ring) -> None:
-        """The ring has got something: others, whose wishes may overlap with its own, come first now."""
+        """Move the ring, which has got tasks, behind others, whose wishes may overlap with its own."""
         self._visits += 1
         ring.served = self._visits
         if ring.busy_as is not None:
             self._busy.go_last(ring.interest, ring.busy_as)
 
     def busy_ring(self) -> Ring | None:
-        """The ring whose turn it is; None if no ring is busy."""
+        """Return the ring to be served next; None if no ring is busy."""
         return next(iter(self._busy.front.values()), None)
 
     def _rings_for(self, project: Project) -> list[Ring]:

@@ -1,12 +1,12 @@
-"""A flow: a graph of tasks of one project that is accepted at once; and all flows there are. Rules: ``moves/flows``.
+"""Flows: graphs of tasks of one project that are accepted at once. The rules are in ``moves/flows``.
 
-    staged ──submit──► checked ──accepted──► unrolling ──all made──► running ──nothing live──► success, failed, …
+    staged ──submit──► checked ──accepted──► unrolling ──all made──► running ──none live──► success, failed, …
        └── an hour, cancel ──► gone              └───────cancel─────────┴────────────────────► cancelled
 
-What has ended runs again as soon as a task of it does, because somebody has retried it; what was cancelled, too. If
-tasks of that had not been made yet, it ends as cancelled again.
+An ended flow, even a cancelled one, runs again as soon as a task of it does, after a retry. If
+tasks of a cancelled flow had not been made yet, it ends as cancelled again.
 
-``FlowTable`` has all flows, those that have a step to take in turns, and those that have ended and are remembered.
+``FlowTable`` has all flows: those with steps to take, which take turns, and ended ones that are remembered.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from taskqueue.protocol.values import NewTask, TaskCounts
 StepKind = Literal["check", "make", "cancel"]
 
 KNOWN_NAMED: Final = 5
-"""Tasks that are named when a flow is refused because they are known."""
+"""Known tasks that are named in the refusal of a flow, at most."""
 
 
 class Check:
-    """The check of a flow that somebody wants to have accepted; lost with the daemon, and begun anew by a repeat.
+    """Check of a flow that a client has submitted; lost if the daemon stops, and begun anew by a repeat.
 
     Attributes:
-        reuse: tasks that are known already become part of it.
-        checked: tasks that have been looked at.
-        known: taskids of those that are known already: the first ones, or only how many there are.
-        known_count: how many there are.
-        awaited: one that somebody waits for already; empty: none.
-        outside: a task outside that one of it waits for, or that it has reused; empty: none.
-        problem: why it can't be accepted at all; empty: nothing so far.
+        reuse: True if known tasks become part of the flow.
+        checked: number of checked tasks.
+        known: taskids of the first known tasks.
+        known_count: number of known tasks.
+        awaited: taskid of a task that other tasks wait for already; empty if there is none.
+        outside: a task outside the flow that one of it waits for, or a reused one; empty if there is none.
+        problem: reason why the flow can't be accepted; empty so far.
     """
 
     __slots__ = ("awaited", "checked", "known", "known_count", "outside", "problem", "reuse")
@@ -58,10 +58,10 @@ class Flow:
     """A flow, with the requests that wait for its end or its acceptance.
 
     Attributes:
-        check: under way; None: it is not being checked.
+        check: check under way; None if there is none.
         submitters: requests that wait for its acceptance.
         waiters: requests that wait for its end.
-        page: the next staged tasks to go through; empty: they have to be read.
+        page: next staged tasks to go through; empty if they have to be read.
     """
 
     __slots__ = ("check", "page", "record", "submitters", "waiters")
@@ -75,33 +75,33 @@ class Flow:
 
     @property
     def number(self) -> int:
-        """The number that its tasks know it by."""
+        """Number by which its tasks refer to it."""
         return self.record.number
 
     @property
     def is_unrolling(self) -> bool:
-        """Whether tasks of it are still to be made."""
+        """True while tasks of it are still to be made."""
         record = self.record
         return record.is_accepted and not record.is_cancelled and record.unrolled < record.tasks
 
     @property
     def is_being_cancelled(self) -> bool:
-        """Whether tasks of it are still to be ended."""
+        """True while tasks of it are still to be cancelled."""
         return self.record.is_cancelled and self.record.cancelled_to < self.record.unrolled
 
     @property
     def is_settled(self) -> bool:
-        """Whether no tasks of it are still to be made or ended: it runs as long as one is live."""
+        """True if all its tasks are made, or cancelled if it is: it then runs as long as a task is live."""
         return self.record.is_accepted and not self.is_unrolling and not self.is_being_cancelled
 
     @property
     def is_active(self) -> bool:
-        """Whether there is a step to take."""
+        """True if there is a step to take."""
         return self.check is not None or self.is_unrolling or self.is_being_cancelled
 
     @property
     def reserved(self) -> int:
-        """Tasks that there has to be room for still."""
+        """Number of tasks that room is still reserved for."""
         return min(self.record.new, self.record.tasks - self.record.unrolled) if self.is_unrolling else 0
 
     @property
@@ -111,19 +111,19 @@ class Flow:
 
     @property
     def next_step(self) -> StepKind:
-        """What its next step does, if it is active."""
+        """Kind of its next step, if it is active."""
         return "check" if self.check is not None else "make" if self.is_unrolling else "cancel"
 
     @property
     def cursor(self) -> int:
-        """How many tasks its steps have gone through; those that are to be ended from the last one on."""
+        """Number of tasks that its steps have gone through; cancelling goes from the last task on."""
         if self.check is not None:
             return self.check.checked
         return self.record.unrolled if self.is_unrolling else self.record.cancelled_to
 
     @property
     def state(self) -> FlowState:
-        """How far it is, or how it ended."""
+        """Progress or outcome of the flow."""
         record = self.record
         if not record.is_accepted:
             return "staged"
@@ -138,7 +138,7 @@ class Flow:
         return "cancelled" if record.counts[CANCELLED] else "success"
 
     def view(self, project: str) -> FlowView:
-        """The flow as people see it."""
+        """Return the flow as replies show it."""
         record = self.record
         counts = TaskCounts(*record.counts[1:])
         return FlowView(
@@ -147,12 +147,12 @@ class Flow:
 
 
 class FlowStep:
-    """A step that a turn takes.
+    """Step of a flow that a turn takes.
 
     Attributes:
-        kind: what it does.
+        kind: kind of step.
         part: tasks that it goes through.
-        ahead: the page that the next one goes through, if it is looked up.
+        ahead: page of the next step, if it is looked up in advance.
     """
 
     __slots__ = ("ahead", "flow", "kind", "part")
@@ -165,17 +165,17 @@ class FlowStep:
 
 
 ENDED_KEPT = 1000
-"""Flows that have ended and are remembered; beyond it the one that ended first is forgotten."""
+"""Ended flows that are remembered; beyond it the one that ended first is forgotten."""
 
 
 class FlowTable:
     """All flows.
 
     Attributes:
-        next_number: the number of the next new one.
-        by_number, by_name: by number; by number of the project and name. Read-only for others.
-        active: by number, those that have a step to take, whose turn it is first; read-only for others.
-        stages: how many are not accepted.
+        next_number: number of the next new flow.
+        by_number, by_name: flows by number, and by project number and name. Read-only for others.
+        active: flows with a step to take, by number, the next one first. Read-only for others.
+        stages: number of flows that are not accepted.
     """
 
     __slots__ = ("_ended", "active", "by_name", "by_number", "next_number", "stages")
@@ -194,43 +194,43 @@ class FlowTable:
 
     @property
     def running(self) -> int:
-        """Number of those that are accepted and have not ended."""
+        """Number of flows that are accepted and have not ended."""
         return len(self.by_number) - self.stages - len(self._ended)
 
     def begin(self, project: int, name: str, now: float) -> Flow:
-        """A new stage, begun at ``now`` (unix seconds)."""
+        """Create a stage at ``now`` (unix seconds)."""
         flow = Flow(FlowRecord(self.next_number, project, name, staged_at=now, began_at=now))
         self.next_number += 1
         self._add(flow)
         return flow
 
     def note(self, flow: Flow) -> None:
-        """It may have a step to take now, or none any more."""
+        """Record whether the flow has a step to take."""
         if flow.is_active:
             self.active.setdefault(flow.number, flow)
         else:
             self.active.pop(flow.number, None)
 
     def pass_on(self, flow: Flow) -> None:
-        """It has had its turn: move it behind the others."""
+        """Move a flow, after its step, behind the others."""
         self.active.move_to_end(flow.number)
 
     def accept(self, flow: Flow) -> None:
-        """It is no stage any more."""
+        """Make a stage an accepted flow."""
         flow.record.is_accepted = True
         self.stages -= 1
 
     def end(self, flow: Flow) -> Flow | None:
-        """It has ended; returns the one that is to be forgotten for it, if any."""
+        """Record the end of a flow; return the flow that is to be forgotten instead, if any."""
         self._ended[flow.number] = None
         return self.by_number[next(iter(self._ended))] if len(self._ended) > ENDED_KEPT else None
 
     def go_on(self, flow: Flow) -> None:
-        """It had ended and runs again."""
+        """Record that an ended flow runs again."""
         self._ended.pop(flow.number, None)
 
     def drop(self, flow: Flow) -> None:
-        """Know it no more."""
+        """Remove a flow."""
         del self.by_number[flow.number]
         del self.by_name[flow.record.project, flow.record.name]
         self.active.pop(flow.number, None)
@@ -238,7 +238,7 @@ class FlowTable:
         self.stages -= not flow.record.is_accepted
 
     def of_project(self, project: int) -> list[Flow]:
-        """Those of a project; costs a look at all."""
+        """Return the flows of a project; costs a pass over all flows."""
         return [flow for flow in self.by_number.values() if flow.record.project == project]
 
     def _add(self, flow: Flow) -> None:

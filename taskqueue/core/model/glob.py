@@ -1,9 +1,9 @@
-"""Globs over urls and errors, and what matching one costs at most.
+"""Globs over urls and errors, with a bound on the cost of matching.
 
     *  any text      ?  one character      [ab]  one of these      [!ab]  another one      case matters
 
-A hostile glob can make each match slow, so whoever matches many texts in a turn counts what that may have cost, and
-stops when COST_MOST has been passed: a page is then shorter. Ordinary globs over ordinary urls stay far below it.
+A hostile glob can make each match slow, so rules that match many texts in a turn add up the bounds, and
+stop at COST_MOST: a page is then shorter. Ordinary globs over ordinary urls stay far below it.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class Glob:
 
     def __init__(self, pattern: str) -> None:
         self._match = re.compile(translate(pattern)).match
-        # At each place a match may start anew, and fail at the last character that stands between two stars.
+        # A match may start anew at each place, and fail at the last character between two stars.
         self.weight = max(map(len, pattern.split("*"))) + 1
 
     def matches(self, text: str) -> bool:
-        """Whether the whole text matches."""
+        """Return whether the whole text matches."""
         return self._match(text) is not None
 
     def cost(self, text: str) -> int:
-        """Upper bound of the comparisons for this text."""
+        """Return an upper bound of the comparisons for this text."""
         return self.weight * (len(text) + 1)
 
 
 @lru_cache(REMEMBERED)
 def glob(pattern: str) -> Glob:
-    """The compiled glob; recent ones are cached."""
+    """Return the compiled glob; recent ones are cached."""
     return Glob(pattern)

@@ -1,26 +1,26 @@
-"""Whether new tasks come from a trap: a site that makes ever new urls of the same few pages.
+"""Detection of traps among new tasks: sites that make ever new urls of the same few pages.
 
-    new task ──one of 31──► its kind, if it looks like one of a trap ──► 320 of a slot: nine of ten do? a finding
+    new task ──1 of 31 sampled──► kind of trap it looks like, if any ──► 320 of a slot: 9 of 10 do? a finding
 
-That many urls are of one shape says nothing: a shop has 100,000 pages ``/item/N``. What tells a trap is how a url comes
+Many urls of one shape prove nothing: a shop has 100,000 pages ``/item/N``. A trap shows by how a url comes
 to be new:
 
 1. repeated: a part of it occurs four times or more (relative links, a login that returns to a login). Pages of an
-   ordinary site hardly ever do, so one in twenty is enough, and the window need not be full.
-2. session: a parameter of 16 signs and more has another value than on the page that led here, and the same value as in
-   another link of that page. Links to documents by such an id differ from each other.
-3. deep: more than 30 links from the start, and nothing but numbers tells it from the page that led here (a calendar;
-   pages by ``?start=``). A long list whose pages link to the next one leads mostly to something else.
-4. combined: four or more parts that have each been seen in other urls lately, and together are new (filters). As one in
-   31 is looked at, a part counts as seen lately if some 160 urls have it: most pages have a name of their own. Many
-   numbers in few shapes are an archive, unless there are ever other sets of parameters.
+   ordinary site hardly ever have such urls, so one in twenty is enough, and the window need not be full.
+2. session: a parameter of 16 characters or more has another value than on the parent page, and the same value as in
+   another link of that page. Links to documents by such ids differ from each other.
+3. deep: more than 30 links from the start, and it differs from its parent page only in numbers (a calendar;
+   pages by ``?start=``). A long list whose pages link to the next one leads mostly to other pages.
+4. combined: four or more parts, each seen in other urls lately, and new together (filters). As one in
+   31 is sampled, a part counts as seen lately if some 160 urls have it: most pages have a name of their own. Many
+   numbers in few shapes are an archive, unless the sets of parameters keep changing.
 
-Rules 2 and 3 need the page that led to a task, so they look at follow-ups only.
+Rules 2 and 3 need the parent page of a task, so they apply to follow-ups only.
 
 Parts are remembered by a filter of two hashes (B. H. Bloom, Space/Time Trade-offs in Hash Coding with Allowable Errors,
-1970), one of this window and one of the window before. Which tasks are looked at is told by multiples of the golden
+1970), one of this window and one of the window before. Samples are chosen by multiples of the golden
 ratio (D. E. Knuth, The Art of Computer Programming, volume 3, section 6.4), so that a site in which every page has 31
-links is not looked at askew. Nothing of it is stored: after a start windows begin anew.
+links is sampled evenly. Nothing of it is stored: after a start windows begin anew.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from zlib import crc32
 TrapKind = Literal["repeated", "session", "deep", "combined"]
 
 SAMPLES: Final = 320
-"""Tasks looked at in a window: nine of ten are told from eight of ten with certainty (6 standard deviations)."""
+"""Samples in a window: they tell 90 % from 80 % with certainty (6 standard deviations)."""
 SLOTS_MOST: Final = 64
-"""Slots of a project that are watched; the one without a new task for longest makes room."""
+"""Watched slots per project, at most; the one longest without a new task makes room."""
 ALL_SLOTS_MOST: Final = 2048
-"""Slots of all projects that are watched: 6 kB each, 12 MB."""
+"""Watched slots of all projects, at most: 6 kB each, 12 MB."""
 
 TRAP_SHARE: Final = 0.9
 REPEATED_SHARE: Final = 0.05
@@ -46,14 +46,14 @@ REPEATS: Final = 4
 DEEP: Final = 30
 COMBINED_PARTS: Final = 4
 KEY_SETS: Final = 16
-"""Sets of parameters in a window from which on numbers as values are filters."""
+"""Sets of parameters in a window from which on numbers as values count as filters."""
 FILTERS: Final = 3
 """Parameters of a url from which on they may be filters."""
 MAX_CHARS: Final = 2048
-"""Of a url, after the host; the rest is not looked at."""
+"""Characters of a url that are scanned, from the end of the host."""
 
 _GOLDEN: Final = 40_503
-"""2 ** 16, divided by the golden ratio."""
+"""2 ** 16 divided by the golden ratio."""
 _FILTER_BITS: Final = 1 << 14
 
 _ID: Final = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9A-Za-z]{16,}"
@@ -61,13 +61,13 @@ _replace_ids: Final = re.compile(_ID).sub
 _replace_numbers: Final = re.compile("[0-9]+").sub
 _numbers: Final = re.compile("[0-9]+").findall
 _tokens: Final = re.compile(rf"([?&;]\w+=|/\(\w\()({_ID})").findall
-"""Parameters, and what ASP.NET puts into the path, with an id as their value."""
+"""Pattern of parameters with an id as value, and of ASP.NET's session in the path."""
 _names: Final = re.compile(r"(?:[/?&,]|%(?:25)*(?:2[Ff]|3[Ff]|26|2[Cc]))([A-Za-z_-][^/?&,=%;#]*)").findall
-"""Segments and parameters that are no numbers, also of urls within the url."""
+"""Pattern of segments and parameters that are not numbers, including those of urls within the url."""
 
 
 class Finding(NamedTuple):
-    """What a window has shown: of ``looked_at`` tasks this share is of the kind; ``url``: one of them."""
+    """Finding of a window: the share of this kind among ``looked_at`` tasks, and the url of one of them."""
 
     kind: TrapKind
     share: float
@@ -76,10 +76,10 @@ class Finding(NamedTuple):
 
 
 class Sampling:
-    """Which new tasks of a project are looked at, so that a window has about ``growing``; inf: none.
+    """Choice of the new tasks of a project that are sampled, one window per ``growing`` tasks; inf for none.
 
     Attributes:
-        at: the next one, by how many new tasks the project has had with it.
+        at: next sample, as a count of the project's new tasks.
     """
 
     __slots__ = ("_count", "_step", "at")
@@ -90,21 +90,21 @@ class Sampling:
         self.at = 0.0 if growing < inf else inf
 
     def go_on(self, count: int) -> None:
-        """The new task of this number is looked at: choose the next one."""
+        """Choose the next sample after the new task of this number."""
         self._count += 1
         self.at = float(count + max(1, int(self._step * (0.5 + (self._count * _GOLDEN & 0xFFFF) / 0x10000))))
 
 
 def shape_of(local: str) -> str:
-    """A url without its scheme and host in which ids are X and other numbers N."""
+    """Return a url without scheme and host in which ids are X and other numbers N."""
     return _replace_numbers("N", _with_ids_as_x(local))
 
 
 class Growth:
-    """The windows of a slot: of the one under way what was seen in it, of the one before which parts it had.
+    """Windows of a slot: findings of the present one, and parts of urls of the one before.
 
     Attributes:
-        size: tasks of a window.
+        size: samples per window.
     """
 
     __slots__ = ("_former", "_former_key_sets", "_key_sets", "_kinds", "_looked_at", "_parts", "size")
@@ -122,12 +122,12 @@ class Growth:
         self._looked_at = 0
 
     def look(self, url: str, depth: int, parent: str = "", sibling: str = "") -> Finding | None:
-        """Look at a new task; return what its window shows with it, if that is a trap.
+        """Sample a new task; return the finding of its window if it shows a trap.
 
         Args:
-            depth: links between it and a task that was pushed by itself.
-            parent: url of the task that led to it; empty: unknown.
-            sibling: another url to which that one led; empty: there is none.
+            depth: number of links from a task that was pushed by a producer.
+            parent: url of the task that led to it; empty if unknown.
+            sibling: another url to which the parent led; empty if there is none.
         """
         self._looked_at += 1
         kind = self._kind_of(_local(url), depth, _local(parent), _local(sibling))
@@ -160,7 +160,7 @@ class Growth:
         return "combined" if is_combined else None
 
     def _is_combined(self, local: str, shape: str) -> bool:
-        """Note the parts of a url; True: it is a new combination of known ones."""
+        """Record the parts of a url; return whether it is a new combination of known ones."""
         path, _, query = local.partition("?")
         pairs = [pair for pair in _with_ids_as_x(query).split("&") if pair and not pair.endswith("=")]
         parts = [part for part in path.split("/") if part] + pairs
@@ -174,7 +174,7 @@ class Growth:
         return is_new_shape or (len(pairs) >= FILTERS and key_sets >= KEY_SETS)
 
     def _is_next(self, local: str, shape: str, parent: str) -> bool:
-        """Whether nothing but numbers tells the url from the one that led to it, and from others."""
+        """Return whether the url differs only in numbers from its parent, and from others."""
         path, _, query = shape.partition("?")
         new = [word for word in [*path.split("/"), *query.split("&")] if not self._is_known("word " + word)]
         if new:
@@ -183,8 +183,8 @@ class Growth:
         return shape_of(parent).partition("?")[0] == path or (bool(numbers) and numbers <= set(_numbers(local)))
 
     def _is_known(self, part: str) -> bool:
-        """Whether the part was noted in this window or the one before; note it."""
-        # Not hash(), which differs from process to process.
+        """Record the part; return whether this window or the one before had it already."""
+        # Not hash(), which differs between processes.
         checksum = crc32(part.encode("utf-8", "replace"))
         one, other = checksum & (_FILTER_BITS - 1), (checksum >> 16) & (_FILTER_BITS - 1)
         is_known = _has(self._parts, one, other) or _has(self._former, one, other)
@@ -194,7 +194,7 @@ class Growth:
 
 
 class GrowthTable:
-    """The slots that are watched, of all projects; the ones without a new task for longest make room."""
+    """Watched slots of all projects; those longest without a new task make room."""
 
     __slots__ = ("_count", "_projects")
 
@@ -203,11 +203,11 @@ class GrowthTable:
         self._count = 0
 
     def __len__(self) -> int:
-        """Slots that are watched."""
+        """Return the number of watched slots."""
         return self._count
 
     def of(self, project: int, slot: str, size: int) -> Growth:
-        """The windows of a slot, which begin anew if they were of another size."""
+        """Return the windows of a slot, begun anew if they had another size."""
         slots = self._projects.setdefault(project, OrderedDict())
         self._projects.move_to_end(project)
         growth = slots.pop(slot, None)
@@ -224,7 +224,7 @@ class GrowthTable:
 
 
 def _local(url: str) -> str:
-    """What follows the host."""
+    """Return the part of a url after the host."""
     at = url.find("/", url.find("//") + 2)
     return url[at : at + MAX_CHARS] if at >= 0 else ""
 
@@ -244,7 +244,7 @@ def _is_repeated(local: str) -> bool:
 
 
 def _has_session(local: str, parent: str, sibling: str) -> bool:
-    """Whether a parameter has another value than in ``parent``, and the same as in ``sibling``."""
+    """Return whether a parameter has another value than in ``parent``, and the same as in ``sibling``."""
     former, beside = dict(_tokens(parent)), dict(_tokens(sibling))
     return any(former.get(name, value) != value == beside.get(name) for name, value in _tokens(local))
 

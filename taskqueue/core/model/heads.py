@@ -1,7 +1,7 @@
-"""The part of a project's orders that is in memory: heads of waiting tasks, and all processing tasks.
+"""Orders of a project in memory: heads of waiting tasks, and all processing tasks.
 
-``Head`` contains the first tasks of an order that is stored in full. One class serves ready and delayed tasks, because
-they differ in nothing but what their keys are made of:
+``Head`` contains the first tasks of an order that is stored in full. One class serves ready and delayed tasks, which
+differ only in their keys:
 
     keys   smallest ──────────────────────────────────► largest
            [ in the heap ............. ) floor [ in the store only ............ ]
@@ -9,7 +9,7 @@ they differ in nothing but what their keys are made of:
 Rules:
 1. The heap has exactly the stored entries below the floor; without a floor (``NO_FLOOR``) all of them.
 2. Removing an entry leaves its key in the heap as a tombstone; when tombstones outnumber the entries they are
-   swept out, so that a removal costs O(log n) on average and memory is bounded by what is held.
+   swept out, so a removal costs O(log n) on average, and memory is bounded by the number of entries.
 3. An empty heap with a floor does not mean an empty order: the next entries must be read from the store.
 
 Keys are plain integers (see ``task``): comparing them stays in C, five times faster than comparing tuples.
@@ -26,11 +26,11 @@ from taskqueue.core.model.task import NO_FLOOR, Task
 from taskqueue.protocol.fields import Boot
 
 SWEEP_AT_LEAST: Final = 64
-"""Fewer tombstones than this are not worth a sweep."""
+"""Tombstones below which a sweep does not pay."""
 
 
 class Head:
-    """The head of one order, smallest key first."""
+    """Head of one order, smallest key first."""
 
     __slots__ = ("bytes", "entries", "floor", "heap", "tight")
 
@@ -45,7 +45,7 @@ class Head:
         return len(self.entries)
 
     def add(self, task: Task) -> bool:
-        """Add the task at its key; False, changing nothing, if the key is not below the floor."""
+        """Add the task at its key; return False, changing nothing, if the key is not below the floor."""
         key = task.key
         if key >= self.floor:
             return False
@@ -65,15 +65,15 @@ class Head:
 
     @property
     def is_partial(self) -> bool:
-        """There are further entries in the store."""
+        """True if there are further entries in the store."""
         return self.floor != NO_FLOOR
 
     def holds(self, task: Task) -> bool:
-        """Whether the task is here, at its key."""
+        """Return whether the task is here, at its key."""
         return self.entries.get(task.key) is task
 
     def first(self) -> Task | None:
-        """The task with the smallest key; None if the head is empty."""
+        """Return the task with the smallest key; None if the head is empty."""
         heap, entries = self.heap, self.entries
         while heap:
             task = entries.get(heap[0])
@@ -95,12 +95,12 @@ class Head:
         task.size = size
 
     def low_key(self) -> int:
-        """A lower bound of all keys of the order, in memory or stored."""
+        """Return a lower bound of all keys of the order, in memory or stored."""
         first = self.first()
         return self.floor if first is None else first.key
 
     def trim(self, max_tasks: int, max_bytes: int) -> list[Task]:
-        """If the head exceeds its bounds, drop its upper part and lower the floor; returns the dropped tasks.
+        """Drop the upper part of a head that exceeds its bounds, and lower the floor; return the dropped tasks.
 
         Half of the tasks, or of the bytes, remain, so that trims are rare; but at least one task, however large.
         """
@@ -118,10 +118,10 @@ class Head:
         return dropped[::-1]
 
     def is_low(self, max_tasks: int, max_bytes: int) -> bool:
-        """Whether the store has more entries and few are left here.
+        """Return whether few entries are left here and the store has more.
 
-        After a trim by bytes the next entries are known to be large: they are read when nothing is left, or they
-        would be read and dropped again and again.
+        After a trim by bytes the next entries are known to be large: they are read only when the head is empty, because
+        otherwise they would be read and dropped again and again.
         """
         if self.floor == NO_FLOOR:
             return False
@@ -130,7 +130,7 @@ class Head:
         return len(self.entries) <= max_tasks // 4 and (self.bytes <= max_bytes // 4 or not self.entries)
 
     def refill(self, tasks: Iterable[Task], *, end: bool) -> None:
-        """Add the next entries at and above the floor; ``end``: there are none after them."""
+        """Add the next entries at and above the floor; with ``end`` there are none after them."""
         last = self.floor
         self.floor = NO_FLOOR
         self.tight = False
@@ -142,7 +142,7 @@ class Head:
 
 
 class Processing:
-    """All processing tasks, by token, next deadline first. Always in memory: capacities bound it."""
+    """All processing tasks, by token, next deadline first; always in memory, as capacities bound their number."""
 
     __slots__ = ("heap", "leased")
 
@@ -171,7 +171,7 @@ class Processing:
             self._sweep()
 
     def first(self) -> Task | None:
-        """The task whose lease runs out next."""
+        """Return the task whose lease runs out next; None if there is none."""
         heap = self.heap
         while heap:
             deadline, token = heap[0]
@@ -182,7 +182,7 @@ class Processing:
         return None
 
     def next_at(self) -> float:
-        """When the next lease runs out, in boot-clock seconds; inf if there is none."""
+        """Return when the next lease runs out, in boot-clock seconds; inf if there is none."""
         first = self.first()
         return inf if first is None or first.lease is None else first.lease.deadline
 

@@ -1,12 +1,12 @@
-"""Histograms: how many values fell into each class; and the finer bins for how long attempts took.
+"""Histograms, which count values by class; and the finer bins for durations of attempts.
 
-A ``Histogram`` has the bounds that it is made with; to count a value in it takes 0.2 µs. Attempts have these bins:
+A ``Histogram`` has the bounds that it is made with; counting a value takes 0.2 µs. Attempts have these bins:
 
     ms   0 1 | 2 3 | 4 … 7 | 8 … 15 | 16 … 22 | 23 … 31 | 32 … 45 | …       half an octave each from 16 ms on
     bin   0     1      2       3         4         5         6       … 39, which has all from 49 minutes on
 
-From 16 ms on the upper end of a bin is the square root of 2 times its lower end, so the middle of the bin is within
-18 % of whatever is in it (C. Masson, J. Rim, H. Lee, "DDSketch: a fast and fully-mergeable quantile sketch with
+From 16 ms on the upper end of a bin is its lower end times the square root of 2, so the middle of the bin is within
+18 % of each value in it (C. Masson, J. Rim, H. Lee, "DDSketch: a fast and fully-mergeable quantile sketch with
 relative-error guarantees", 2019, with gamma = 2**0.5). The bit length of the square counts half octaves, so a bin is
 found without a logarithm. Why not finer: docs/why/decisions/0009-percentile-bins.md.
 """
@@ -23,28 +23,28 @@ BINS: Final = 40
 LAST: Final = BINS - 1
 
 OCTAVES: Final = 24
-"""Bins of older stores: by the bit length of the milliseconds alone."""
+"""Number of bins in older stores, which have one for each bit length of the milliseconds."""
 
 HALVES_FROM: Final = 16
 """Milliseconds from which a bin is half an octave."""
 
 HALVES_OFFSET: Final = 5
-"""Bit length of the square of milliseconds, less the bin."""
+"""Difference of the bit length of the square of milliseconds and the bin."""
 
 _FIRST_HALF: Final = 4
 _LAST_MILLISECONDS: Final = 4_650_000.0
-"""Shown of what took 49 minutes or more: 78 minutes, because it may be much more."""
+"""Milliseconds shown for attempts of 49 minutes or more: 78 minutes, as they may be much longer."""
 
 
 def bin_of(milliseconds: int) -> int:
-    """The bin of an attempt that took so long, at least 0."""
+    """Return the bin of an attempt that took ``milliseconds``, at least 0."""
     if milliseconds < HALVES_FROM:
         return (milliseconds | 1).bit_length() - 1
     return min((milliseconds * milliseconds).bit_length() - HALVES_OFFSET, LAST)
 
 
 def middle(place: int) -> float:
-    """Milliseconds that are as far, in proportion, from the lower end of a bin as from its upper end."""
+    """Return the milliseconds at the same ratio from both ends of a bin."""
     if place == LAST:
         return _LAST_MILLISECONDS
     low, high = _low(place), _low(place + 1)
@@ -52,10 +52,10 @@ def middle(place: int) -> float:
 
 
 def mean_and_p95(milliseconds: int, bins: Sequence[int]) -> tuple[float, float] | None:
-    """Seconds: the mean, and what 19 of 20 took at most; None: there are none.
+    """Return mean and 95th percentile in seconds; None if there are no attempts.
 
-    The latter is the middle of its bin. If all are in one bin, it is not below the mean, and exact if there is but one;
-    in the last bin neither holds.
+    The percentile is the middle of its bin. If all attempts are in one bin, it is not below the mean, and exact for a
+    single attempt; in the last bin neither holds.
     """
     count = sum(bins)
     if not count:
@@ -72,9 +72,9 @@ def mean_and_p95(milliseconds: int, bins: Sequence[int]) -> tuple[float, float] 
 
 
 def of_octaves(octaves: Sequence[Sequence[int]]) -> list[list[int]]:
-    """What an older store has of each octave, in the bins of now.
+    """Convert the octaves of an older store to the present bins.
 
-    An octave goes into its lower half: as little is known of where in it an attempt was as before.
+    An octave goes into its lower half, as the place within it is unknown.
     """
     found: list[list[int]] = [[] for _ in range(BINS)]
     for octave, added in enumerate(octaves):
@@ -84,36 +84,36 @@ def of_octaves(octaves: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def upper_seconds() -> list[float]:
-    """For each bin but the last one, the seconds below which an attempt belongs to it or to an earlier one."""
+    """Return, for each bin but the last one, the seconds below which an attempt belongs to it or to an earlier one."""
     return [(ceil(_low(place + 1)) - 0.5) / 1000 for place in range(LAST)]
 
 
 def _low(place: int) -> float:
-    """Milliseconds at which a bin begins; 1 for the first one, which has 0 as well."""
+    """Return the milliseconds at which a bin begins; 1 for the first one, which has 0 as well."""
     return 2.0 ** (place if place < _FIRST_HALF else (place + _FIRST_HALF) / 2)
 
 
 SECONDS: Final[tuple[float, ...]] = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 )  # fmt: skip
-"""Bounds for what a computer does."""
+"""Bounds for operations of a computer."""
 
 LATENESS_SECONDS: Final[tuple[float, ...]] = (
     0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0, 86400.0,
 )  # fmt: skip
-"""Bounds for what waits for its turn: from at once to a daemon that was away for a day."""
+"""Bounds for waits, from none to a daemon that was away for a day."""
 
 TASKS: Final[tuple[float, ...]] = tuple(float(1 << power) for power in range(13))
 """Bounds for tasks of a turn: 1 to 4096."""
 
 
 class Histogram:
-    """Counts values by classes.
+    """Counter of values by class.
 
     Attributes:
-        bounds: ascending; a value that equals one belongs to its class.
-        counts: of each class, and of what is above the last bound.
-        sum: of all values.
+        bounds: upper bounds of the classes, ascending; a value that equals one belongs to its class.
+        counts: number of values in each class, and above the last bound.
+        sum: sum of all values.
     """
 
     __slots__ = ("bounds", "counts", "sum")

@@ -1,12 +1,12 @@
-"""The history of events: how many of each kind there were in each minute of a day, and in each hour of 90 days.
+"""History of events: counts by kind for each minute of a day, and for each hour of 90 days.
 
-A *point* is what happened to one project, or to all together, in one minute or hour. Where nothing happened there is
+A *point* has the events of one project, or of all together, in one minute or hour. Where nothing happened there is
 none. All points of one minute, or hour, are a *slice*; it is written, and dropped, as a whole.
 
-    totals ──► who moved, and from where ──end of the minute──► points of the minute; those of the hour grow
-                                                   └──some projects a turn──► last of all, all together: a whole slice
+    totals ──► changed projects, former totals ──end of the minute──► points of the minute; those of the hour grow
+                                                  └──some projects a turn──► at last, the sum: a whole slice
 
-What must never come in here: the state of the scheduler. ``steps/history`` has the rules.
+The state of the scheduler must never come in here. ``steps/history`` has the rules.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.values import EventTotals
 
 Row = tuple[int, ...]
-"""Number of events of each kind, in the order of the fields of EventTotals."""
+"""Number of events of each kind, in order of the fields of EventTotals."""
 
 NO_EVENTS: Final[Row] = (0,) * len(EventTotals.__struct_fields__)
 
@@ -33,23 +33,25 @@ SLICES_MOST: Final[Mapping[Resolution, int]] = {"minute": 24 * 60, "hour": 90 * 
 """Slices kept: a day of minutes, 90 days of hours."""
 
 LATE_SECONDS: Final = 3600
-"""How long old slices may stay, to be dropped together: each dropped range makes reading a little slower."""
+"""Seconds that old slices may stay, to be dropped together: each dropped range makes reading a little slower."""
 
 POINTS_MOST = 8_000_000
 """Points of projects that are kept, of minutes and of hours each; beyond it the oldest slices go, down to nine tenths.
-A point of 3,000 busy projects takes 11 to 15 bytes on disk, so that all take 240 MB at most."""
+
+A point of 3,000 busy projects takes 11 to 15 bytes on disk, so all points take 240 MB at most.
+"""
 
 
 class CountersRecord(Struct, array_like=True):
-    """The windows of a project as the store keeps them.
+    """Windows of a project, as stored.
 
     Attributes:
-        period: the present one when it was made, counted as the rings do.
-        shift: ``period`` less the number of PERIOD_SECONDS since 1970: what the wall clock has stepped back.
-        totals: at that time, in the order of the fields of EventTotals.
+        period: present period when it was made, counted as the rings do.
+        shift: ``period`` less the number of PERIOD_SECONDS since 1970: the steps back of the wall clock.
+        totals: totals at that time, in order of the fields of EventTotals.
         times: milliseconds of all attempts, and attempts by bin, without zeros at the end; empty if there are no rings.
-        rings: the Columns of each, without empty ones at the end, encoded: lists of numbers would take up to 25 kB.
-        bins: how many there were; in stores from before there were BINS, OCTAVES.
+        rings: Columns of each ring, without empty ones at the end, encoded: lists of numbers would take up to 25 kB.
+        bins: number of bins; OCTAVES in stores from before there were BINS.
     """
 
     period: int
@@ -61,7 +63,7 @@ class CountersRecord(Struct, array_like=True):
 
 
 class KeptPoint(NamedTuple):
-    """Overwrites the project's point at that time, in minutes or hours since 1970."""
+    """Point of a project that replaces its point at that time, in minutes or hours since 1970."""
 
     resolution: Resolution
     at: int
@@ -70,7 +72,7 @@ class KeptPoint(NamedTuple):
 
 
 class KeptSlice(NamedTuple):
-    """The sum over all projects at a time, and how many of them have a point there."""
+    """Sum over all projects at a time, and the number of projects with a point there."""
 
     resolution: Resolution
     at: int
@@ -79,7 +81,7 @@ class KeptSlice(NamedTuple):
 
 
 class DroppedSlices(NamedTuple):
-    """Drop slices from ``start`` to below ``end``; if not ``whole``, only the projects' points in them."""
+    """Order to drop slices from ``start`` to below ``end``; if not ``whole``, only the projects' points in them."""
 
     resolution: Resolution
     start: int
@@ -88,12 +90,12 @@ class DroppedSlices(NamedTuple):
 
 
 class PointsRef(NamedTuple):
-    """Points for request ``n`` of a session.
+    """Request for points, for request ``n`` of a session.
 
     Attributes:
-        project: its number; ALL: the sum over all projects.
-        times: of the slices, in minutes or hours since 1970.
-        next: of the slice after these; 0: there is none.
+        project: number of the project; ALL for the sum over all projects.
+        times: times of the slices, in minutes or hours since 1970.
+        next: time of the slice after these; 0 if there is none.
     """
 
     session: str
@@ -105,15 +107,16 @@ class PointsRef(NamedTuple):
 
 
 ALL: Final = 0
-"""Not a number of any project."""
+"""Placeholder for a project number: all projects."""
 
 
 class LoadedSlices(Struct):
-    """The slices of one resolution in the store.
+    """Slices of one resolution in the store.
 
     Attributes:
         slices: number of projects with a point, by time, in order.
-        rows: points of the last slice, by project; ``sum``: over all projects.
+        rows: points of the last slice, by project.
+        sum: sum of the last slice over all projects.
     """
 
     slices: dict[int, int] = field(default_factory=dict)
@@ -122,12 +125,12 @@ class LoadedSlices(Struct):
 
 
 class Series:
-    """The slices of one resolution.
+    """Slices of one resolution.
 
     Attributes:
         at: time of the slice that is written now, or was written last.
-        rows, sum: its content.
-        slices: see ``LoadedSlices``; the one that is written now is added when it is complete.
+        rows, sum: content of that slice.
+        slices: see ``LoadedSlices``; the slice that is written now is added when it is complete.
     """
 
     __slots__ = ("at", "resolution", "rows", "slices", "sum")
@@ -149,7 +152,7 @@ class Series:
         self.at, self.rows, self.sum = at, {}, NO_EVENTS
 
     def add(self, project: int, gained: Row) -> KeptPoint:
-        """The project's point with what it has gained, which the sum already includes."""
+        """Return the project's point with its gain, which the sum already includes."""
         row = self.rows[project] = _plus(self.rows.get(project, NO_EVENTS), gained)
         return KeptPoint(self.resolution, self.at, project, row)
 
@@ -173,7 +176,7 @@ class Series:
             yield DroppedSlices(self.resolution, 0, self._thin(left), whole=False)
 
     def _thin(self, left: int) -> int:
-        """Drop points from the oldest slices; returns the time before which none are left."""
+        """Drop points from the oldest slices; return the time before which none are left."""
         for time, count in self.slices.items():
             if left <= POINTS_MOST * 9 // 10 or time == self.at:
                 return time
@@ -183,15 +186,15 @@ class Series:
 
 
 class History:
-    """What is to be written next.
+    """Events to be written next, and the series that they go to.
 
     Attributes:
-        minute: the current one, since 1970, if anything has happened in it.
-        due_at: its end (unix seconds); inf: nothing has happened in it.
-        moved: by number, projects with events in it, and their totals before.
-        due: by number, projects with events in the minute that is being written, and their totals before it.
-        ended: by number, the last totals of those that were deleted meanwhile.
-        series: by resolution.
+        minute: current minute, since 1970, if anything has happened in it.
+        due_at: end of the minute (unix seconds); inf if nothing has happened in it.
+        moved: former totals of the projects with events in it, by number.
+        due: former totals of the projects with events in the minute that is being written, by number.
+        ended: last totals of the projects deleted meanwhile, by number.
+        series: series by resolution.
     """
 
     __slots__ = ("due", "due_at", "ended", "minute", "moved", "series")
@@ -205,30 +208,30 @@ class History:
         self.series = {each: Series(each, loaded.get(each) or LoadedSlices()) for each in SECONDS}
 
     def is_over(self, now_wall: Wall) -> bool:
-        """Whether the current minute is over, or has not begun because the clock was put back."""
+        """Return whether the current minute has ended, or has not begun because the clock was put back."""
         return bool(self.moved) and not self.minute * 60 <= now_wall < self.due_at
 
     def note(self, project: int, before: Row, now_wall: Wall) -> None:
-        """Record the first event of a project in the current minute; its totals before it are given."""
+        """Record the first event of a project in the current minute, with its totals before that."""
         if not self.moved:
             self.minute = int(now_wall // 60)
             self.due_at = (self.minute + 1) * 60.0
         self.moved[project] = before
 
     def begin(self) -> None:
-        """The current minute is to be written; what comes belongs to another one."""
+        """Start writing the current minute; later events belong to another one."""
         self.due, self.moved, self.due_at = self.moved, {}, inf
 
     def remove(self, project: int, totals: Row) -> None:
-        """A project was deleted; its events remain in the sums."""
+        """Record that a project was deleted; its events remain in the sums."""
         if project in self.due or project in self.moved:
             self.ended[project] = totals
 
     def gained(self, project: int, counted: Row | None) -> Row:
-        """What a project has gained in the minute that is being written.
+        """Return the gain of a project in the minute that is being written.
 
         Args:
-            counted: its totals now; None: it was deleted.
+            counted: its present totals; None if it was deleted.
         """
         before = self.due.pop(project)
         after = self.moved.get(project) or counted or self.ended.pop(project)

@@ -1,4 +1,4 @@
-"""A lease: who runs a task, and until when."""
+"""Leases of tasks to fetchers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from taskqueue.protocol.values import NewTask
 
 @mypyc_attr(acyclic=True)
 class Lease:
-    """Who runs a task, and until when.
+    """Lease of a task: session of its fetcher, and deadline.
 
     Attributes:
-        session: of the fetcher.
-        number: of the ``select`` message with the task.
+        session: session of the fetcher.
+        number: number of the ``select`` message with the task.
         deadline: boot-clock seconds at which it runs out.
-        selected_at: boot-clock seconds at which it was handed out.
+        selected_at: boot-clock seconds of the dispatch.
         deferred: a ``force_update`` that came meanwhile; takes effect when the lease ends.
-        check: number of its project's check phase in which it was handed out as a check; 0: it is none.
-        links: the edges of the deferred update, which count from its arrival on; None: it has none.
+        check: number of the project's check phase in which the task was dispatched as a check; 0 if it was not.
+        links: edges of the deferred update, which count from its arrival on; None if it has none.
     """
 
     __slots__ = ("check", "deadline", "deferred", "links", "number", "selected_at", "session")
@@ -44,9 +44,9 @@ class Lease:
         self.links = links
 
     def put_off(self, seconds: float) -> None:
-        """The task is to be started so many seconds later."""
+        """Move the deadline, because the task is to be started ``seconds`` later."""
         self.deadline = Boot(self.deadline + seconds)
 
     def defer_edges(self, links: Links | None) -> None:
-        """Keep the edges of the deferred update; None: it has none."""
+        """Keep the edges of the deferred update; None if it has none."""
         self.links = links

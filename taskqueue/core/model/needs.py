@@ -1,15 +1,15 @@
-"""What the core asks the store before it decides, and the answers: values without methods.
+"""Requests of the core to the store before it decides, and their answers: values without methods.
 
     begin(now, incoming) ──► Needs ──► store: look up ──► Found ──► decide(found)
 
-The answers are as old as the look-up; the core overlays the turn's own changes, so that a ``done`` and a ``new-task``
+The answers show the store at the look-up; the turn's own changes override them, so that a ``done`` and a ``new-task``
 of one task in one turn see each other.
 
-A page of a list ends at a key. Where the next one begins depends on the direction: forwards at a key, backwards below
+A page of a list ends at a key. Where the next page begins depends on the direction: at a key (forwards), or below
 one.
 
-Questions and answers about edges are in ``edges``, those about slots of which tasks are handed out in ``slot_records``.
-What people ask about slots (``SlotLook`` and what follows) is here: it changes nothing.
+Requests about edges are in ``edges``, those about slots that are needed to dispatch tasks in ``slot_records``. Requests
+of clients about slots (``SlotLook`` and its neighbours) are here: they change nothing.
 """
 
 from __future__ import annotations
@@ -38,31 +38,31 @@ from taskqueue.core.model.task import NO_FLOOR, Task
 from taskqueue.protocol.values import Attempt, Change, NewTask
 
 LOG_MOST = 100_000
-"""Entries kept in the change log; a few hundred bytes each, and 11 kB at most."""
+"""Entries of ``taskqueue log`` that are kept; each has a few hundred bytes, at most 11 kB."""
 
 
 class ChangeRecord(Change, frozen=True):
-    """An entry of the change log in the store, where the actor is called ``name``."""
+    """Entry of ``taskqueue log`` in the store, where the actor is called ``name``."""
 
     actor: str = field(name="name")
 
 
 class LogRef(NamedTuple):
-    """Entries of the log with numbers from ``first`` to below ``end``."""
+    """Request for entries of ``taskqueue log`` with numbers from ``first`` to below ``end``."""
 
     first: int
     end: int
 
 
 class SpecRef(NamedTuple):
-    """A task's spec in the store: project number, seq."""
+    """Place of a task's spec in the store: project number, seq."""
 
     project: int
     seq: int
 
 
 class LeaseAnswer(NamedTuple):
-    """A task that a ``done`` reports on, whether it succeeded or failed, and the token of the report."""
+    """Task that a ``done`` reports on, whether it succeeded or failed, and the token of the report."""
 
     project: int
     taskid: str
@@ -70,15 +70,15 @@ class LeaseAnswer(NamedTuple):
 
 
 class ListRef(NamedTuple):
-    """A range of an order to be listed: at most ``rows`` tasks of ``state`` that match the globs.
+    """Request for a range of an order to be listed: at most ``rows`` tasks of ``state`` that match the globs.
 
     Attributes:
-        start, end: keys, the second one excluded.
-        newest: backwards from the end.
+        start, end: range of keys, the end excluded.
+        newest: True to read backwards from the end.
         limit: tasks to examine, at most.
-        limit_bytes: the read also ends when urls and bodies come to this, but not before the first task.
-        url, error: globs; the latter on the last attempt's error. Empty: any.
-        attempts: include the last attempts of tasks that have been run.
+        limit_bytes: bytes of urls and bodies at which the read ends, too, after one task at least.
+        url, error: globs, the latter for the last attempt's error; empty for any.
+        attempts: True to include the last attempts of tasks that have been run.
         pushed_since, pushed_before: see ``came_within``.
     """
 
@@ -101,9 +101,9 @@ class FoundList(Struct):
     """Answer to a ListRef.
 
     Attributes:
-        tasks: with specs, in the order of their keys, or backwards.
-        attempts: the last ones, by taskid.
-        next: where the next page begins; None: the range has no further tasks.
+        tasks: tasks with specs, in order of their keys, or backwards.
+        attempts: last attempts, by taskid.
+        next: start of the next page; None if the range has no further tasks.
     """
 
     ref: ListRef
@@ -113,19 +113,19 @@ class FoundList(Struct):
 
 
 def page_with(newest: bool, key: int) -> int:
-    """Where a page begins whose first task has this key."""
+    """Return the start of a page whose first task has this key."""
     return key + newest
 
 
 def page_past(newest: bool, key: int) -> int:
-    """Where the page begins that follows the task of this key."""
+    """Return the start of the page after the task of this key."""
     return key + (not newest)
 
 
 class OrderRef(NamedTuple):
-    """The next entries of an order: at most ``limit`` tasks of ``state`` with keys of at least ``start``.
+    """Request for the next entries of an order: at most ``limit`` tasks of ``state`` with keys of at least ``start``.
 
-    The read also ends when the urls and bodies read come to ``limit_bytes``, but not before the first task.
+    The read also ends when urls and bodies come to ``limit_bytes``, after one task at least.
     """
 
     project: int
@@ -136,8 +136,9 @@ class OrderRef(NamedTuple):
 
 
 class OldRef(NamedTuple):
-    """Finished tasks past their retention: at most ``limit`` tasks of ``state`` with keys from ``start`` to below
-    ``end``.
+    """Request for finished tasks past their retention.
+
+    At most ``limit`` tasks of ``state`` with keys from ``start`` to below ``end``.
     """
 
     project: int
@@ -148,19 +149,19 @@ class OldRef(NamedTuple):
 
 
 class Old(NamedTuple):
-    """A finished task without its spec, and how many entries of its history may be filled."""
+    """Finished task without its spec, and how many entries of its history may be filled."""
 
     task: Task
     attempts: int
 
 
 class PageRef(NamedTuple):
-    """Known tasks of a project in the order of their taskids, after ``after``.
+    """Request for known tasks of a project in order of their taskids, after ``after``.
 
     Attributes:
         limit: number of tasks, at most.
-        whole: with their specs; fewer tasks if these are large.
-        errors: with their last attempts, which have their errors.
+        whole: True to include their specs; fewer tasks if these are large.
+        errors: True to include their last attempts, which have their errors.
     """
 
     project: int
@@ -171,13 +172,13 @@ class PageRef(NamedTuple):
 
 
 class StageRef(NamedTuple):
-    """Tasks that were staged for a flow, from index ``first`` on, or back to its beginning.
+    """Request for tasks that were staged for a flow, from index ``first`` on, or back to its beginning.
 
     Attributes:
         limit: number of tasks, at most; fewer if they are large.
-        shown: number of their project, to show how far they are: with the tasks themselves, as they are now, their last
-            attempts, and the indices of those that they wait for; 0: only what was staged.
-        backwards: ``first`` is the last one, and the others are those before it, in this order.
+        shown: number of the project, to show progress: adds the tasks in their present state, their last attempts, and
+            the indices of their parents; 0 for the staged tasks only.
+        backwards: True to read ``first`` and the tasks before it, from the last one on.
     """
 
     flow: int
@@ -188,19 +189,19 @@ class StageRef(NamedTuple):
 
 
 class MemberRef(NamedTuple):
-    """Which index has a taskid in a flow?"""
+    """Request for the index of a taskid in a flow."""
 
     flow: int
     taskid: str
 
 
 class SlotLook(NamedTuple):
-    """One slot: by its number, else by its name, else that in which a ready task is.
+    """Request for one slot: by its number, else by its name, else by the taskid of a ready task in it.
 
     Attributes:
-        number, name, taskid: two of them say nothing.
-        count_most: ready tasks that are counted.
-        tasks_most: next ready tasks that are read.
+        number, name, taskid: the key of the look-up; the two others are empty.
+        count_most: ready tasks that are counted, at most.
+        tasks_most: next ready tasks that are read, at most.
     """
 
     project: int
@@ -212,7 +213,7 @@ class SlotLook(NamedTuple):
 
 
 class SlotTallyRef(NamedTuple):
-    """Ready tasks from the place ``start`` on, counted by slot; ``limit`` at most."""
+    """Request for counts by slot of ready tasks from the place ``start`` on; ``limit`` at most."""
 
     project: int
     start: int
@@ -220,7 +221,7 @@ class SlotTallyRef(NamedTuple):
 
 
 class SlotRecordsRef(NamedTuple):
-    """Slots from the number ``start`` on; ``limit`` at most."""
+    """Request for slots from the number ``start`` on; ``limit`` at most."""
 
     project: int
     start: int
@@ -231,35 +232,35 @@ SlotQuestion = SlotLook | SlotTallyRef | SlotRecordsRef
 
 
 class Needs(Struct):
-    """What the core wants looked up before it decides.
+    """Look-ups that the core needs before it decides.
 
     Attributes:
-        tasks: by (project number, taskid), without their specs. Plain pairs, as there is one for each task that is
-            pushed: a TaskRef, which may be among them, is made in four times as long.
-        whole: by taskid, with their specs.
-        answered: by taskid, with their specs if the tokens match.
-        specs, later: of hollow tasks in memory; of ``later`` as many as are not too large together.
-        orders: the next entries of orders that ran low.
-        sessions: whose stored outcomes are needed.
+        tasks: tasks by (project number, taskid), without specs. Plain pairs, as there is one for each pushed task: a
+            TaskRef, which may be among them, takes four times as long to make.
+        whole: tasks with their specs.
+        answered: tasks, with their specs if the tokens match.
+        specs, later: specs of hollow tasks in memory; of ``later`` as many as are not too large together.
+        orders: next entries of orders that ran low.
+        sessions: sessions whose stored outcomes are needed.
         histories: tasks whose last attempts are needed.
         results: tasks whose results are needed.
-        lists: ranges of orders to be shown to people.
+        lists: ranges of orders to be shown to clients.
         pages: known tasks of a project, for operations and for sweeping up after ``clear``.
         old: finished tasks that may be past their retention.
-        failures: failed attempts, to be counted or to be dropped.
-        log, points: parts of the change log, and of the history of events.
-        edges: of tasks; the tasks at their other ends are looked up like ``tasks``.
-        parents: of tasks; these are looked up like ``tasks``, and their results like ``results``.
-        propagations: those that take a step, with all that it needs.
+        failures: failed attempts, to be counted or dropped.
+        log, points: parts of ``taskqueue log``, and of the history of events.
+        edges: edges of tasks; the tasks at their other ends are looked up like ``tasks``.
+        parents: parents of tasks, looked up like ``tasks``, with their results, looked up like ``results``.
+        propagations: propagations that take a step, with everything they need.
         walks: edges of many tasks, several steps far; the children are looked up like ``tasks``.
-        stages: what was staged for flows.
-        members: whether taskids belong to flows.
-        rerun: where the rerun stands that takes a step, with all that it needs.
-        slot_names: slots by their names.
-        slot_records: those of them whose records are needed.
-        slots: slots by their numbers, with their next tasks.
-        slot_pages: the next slots of orders.
-        slot_questions: what people ask about slots.
+        stages: staged tasks of flows.
+        members: taskids that may belong to flows.
+        rerun: position of the rerun that takes a step, with everything it needs.
+        slot_names: slots by name.
+        slot_records: those of ``slot_names`` whose records are needed.
+        slots: slots by number, with their next tasks.
+        slot_pages: next slots of orders.
+        slot_questions: requests of clients about slots.
     """
 
     tasks: list[tuple[int, str]] = field(default_factory=list)
@@ -292,12 +293,12 @@ class Needs(Struct):
 
 
 class SetAside(NamedTuple):
-    """A place in an order at which the store has nothing that can be used.
+    """Damaged place in an order, at which the store has nothing usable.
 
     Attributes:
         place: the key there; its lower half is the task's seq.
-        apart: the project can be finished without the task, as far as is known.
-        reason: for people: what is wrong with it.
+        apart: True if the project can be finished without the task, as far as is known.
+        reason: the damage, described for the operator.
     """
 
     project: int
@@ -311,8 +312,8 @@ class FoundOrder(Struct):
     """Answer to an OrderRef.
 
     Attributes:
-        tasks: with specs, in the order of their keys; their kept_state and kept_key say where they are.
-        following: key of the first entry after them; NO_FLOOR: there is none.
+        tasks: tasks with specs, in order of their keys; kept_state and kept_key are their places.
+        following: key of the first entry after them; NO_FLOOR if there is none.
     """
 
     ref: OrderRef
@@ -321,7 +322,7 @@ class FoundOrder(Struct):
 
     @property
     def end(self) -> bool:
-        """Whether there are no further entries in the order."""
+        """True if there are no further entries in the order."""
         return self.following == NO_FLOOR
 
 
@@ -329,10 +330,10 @@ class FoundPage(Struct):
     """Answer to a PageRef.
 
     Attributes:
-        tasks: as the store has them; what is in memory may know better.
-        attempts: the last ones, by taskid.
-        end: there are no further ones.
-        last: taskid of the last entry that was looked at.
+        tasks: tasks as stored; those in memory may be newer.
+        attempts: last attempts, by taskid.
+        end: True if there are no more.
+        last: taskid of the last scanned entry.
     """
 
     ref: PageRef
@@ -346,8 +347,8 @@ class FoundOld(Struct):
     """Answer to an OldRef.
 
     Attributes:
-        tasks: in the order of their keys.
-        next: key of the first task in the order after these; None: there are no further ones.
+        tasks: tasks in order of their keys.
+        next: key of the first task in the order after these; None if there are no more.
     """
 
     ref: OldRef
@@ -356,7 +357,7 @@ class FoundOld(Struct):
 
 
 class FoundStage(Struct):
-    """Answer to a StageRef: what was staged, in its order, and by taskid the last attempts of those that are shown."""
+    """Answer to a StageRef: staged tasks in order, and the last attempts of those that are shown, by taskid."""
 
     tasks: list[NewTask]
     attempts: dict[str, Attempt]
@@ -366,9 +367,9 @@ class FoundLook(Struct):
     """Answer to a SlotLook.
 
     Attributes:
-        number: 0: there is none.
-        ready: its ready tasks, as far as they were counted; ``more``: there are more.
-        tasks: the next ones, with specs.
+        number: number of the slot; 0 if there is none.
+        ready: counted ready tasks; with ``more`` there are others.
+        tasks: next ready tasks, with specs.
     """
 
     number: int
@@ -379,8 +380,9 @@ class FoundLook(Struct):
 
 
 class FoundTally(NamedTuple):
-    """Answer to a SlotTallyRef: numbers of slots, with how many tasks each has here, and the place after the last one;
-    None: there are no more.
+    """Answer to a SlotTallyRef: slot numbers with their counts on this page, and where the next page begins.
+
+    ``next`` is None if there are no more.
     """
 
     counts: list[tuple[int, int]]
@@ -388,14 +390,14 @@ class FoundTally(NamedTuple):
 
 
 class FoundSlotRecords(NamedTuple):
-    """Answer to a SlotRecordsRef: records by number, and the number after the last one; None: there are no more."""
+    """Answer to a SlotRecordsRef: records by number, and where the next page begins; None if there are no more."""
 
     records: dict[int, SlotRecord]
     next: int | None
 
 
 class SlotAnswers(Struct, frozen=True):
-    """Answers by their questions."""
+    """Answers to requests of clients about slots, by request."""
 
     looks: dict[SlotLook, FoundLook] = {}
     tallies: dict[SlotTallyRef, FoundTally] = {}
@@ -406,32 +408,32 @@ NO_ANSWERS: Final = SlotAnswers()
 
 
 class Found(Struct):
-    """The results of the look-up. What the store doesn't have is absent from the maps.
+    """Results of the look-ups; what the store doesn't have is absent from the maps.
 
     Attributes:
-        tasks: answers ``Needs.tasks``, ``whole`` and ``answered``, by TaskRef. For a processing task it is older
-            than its lease, which is in memory.
-        later: of ``Needs.later``, those that are among ``specs``.
+        tasks: answers to ``Needs.tasks``, ``whole`` and ``answered``, by TaskRef. A processing task here is older than
+            its lease, which is in memory.
+        later: those of ``Needs.later`` that are among ``specs``.
         sessions: answers as they were sent, by request number; empty for a session that the store doesn't have.
         histories: last attempts, by index.
-        results: as their fetchers gave them.
-        lists, pages, old, failures: by what was asked for.
+        results: results as their fetchers gave them.
+        lists, pages, old, failures: answers by request.
         log: entries by number.
-        points: by session and n, in the order of their times; None: nothing happened.
-        awaited: of the tasks that were looked up and are unknown, those that somebody waits for.
-        edges, parents: by what was asked for.
-        propagations: in the order of their numbers.
-        walks: in the order in which they were asked for: the edges after each place that was come to.
-        stages: by what was asked for.
-        members: indices, by what was asked for; absent: it is no member.
-        rerun: what was asked for.
-        slot_numbers: by what was asked for; 0: no slot has that name.
-        slot_records: of those whose records are needed, and of those of a former division; by what was asked for.
-        slots: by what was asked for.
-        slot_pages: in the order in which they were asked for.
-        set_aside: damaged places that were come upon; each is to be taken out of its order in this turn.
-        unreadable: tasks that are known, and whose records can't be used.
-        is_tolerant: the store tells of single damaged entries; if not, what is missing is a bug.
+        points: points by session and n, in order of their times; None where nothing happened.
+        awaited: those of the unknown tasks looked up that other tasks wait for.
+        edges, parents: answers by request.
+        propagations: propagations in order of their numbers.
+        walks: answers in order of the requests: the edges after each place reached.
+        stages: answers by request.
+        members: indices by request; absent if the taskid is not a member.
+        rerun: answer to ``Needs.rerun``.
+        slot_numbers: numbers by name; 0 if no slot has that name.
+        slot_records: records that are needed, and those of a former division, by name.
+        slots: answers by request.
+        slot_pages: answers in order of the requests.
+        set_aside: damaged places that were found; each is to be taken out of its order in this turn.
+        unreadable: known tasks whose records can't be used.
+        is_tolerant: True if the store reports single damaged entries; if not, a missing one is a bug.
     """
 
     tasks: dict[tuple[int, str], Task] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The time, as an argument: on both clocks."""
+"""Time on both clocks, passed as an argument."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from taskqueue.protocol.fields import Boot, Wall
 
 @mypyc_attr(acyclic=True)
 class Now:
-    """A point in time, as both clocks show it. It never changes.
+    """Point in time on both clocks; immutable.
 
     Not a struct, because it is read seven times in each task's life, and compiled code reads fields of structs slowly.
     """

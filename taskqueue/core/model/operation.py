@@ -1,6 +1,6 @@
-"""A running or finished operation, and the table of all; ``steps/operations`` has the rules.
+"""Operations, running or finished, and the table of all; ``steps/operations`` has the rules.
 
-The table has those that run, in round-robin order, and those that have ended and are remembered.
+The table has running operations, in round-robin order, and ended ones that are remembered.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BULK_ACTIONS: Final = get_args(BulkAction)
 
 
 class Operation:
-    """An operation, with the requests that wait for its end.
+    """Operation, with the requests that wait for its end.
 
     Attributes:
         members: numbers of the projects that it goes through; unused once it has ended.
@@ -33,22 +33,22 @@ class Operation:
 
     @property
     def id(self) -> int:
-        """Under which it is stored; see ``OperationProgress.number``, too."""
+        """Number under which it is stored; see ``OperationProgress.number``, too."""
         return self.record.progress.id
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """True until it has ended."""
         return not self.record.progress.ended_at
 
     @property
     def is_bulk(self) -> bool:
-        """Whether it changes tasks of its projects, not the projects themselves."""
+        """True if it changes tasks of its projects, not the projects themselves."""
         return self.record.progress.action in BULK_ACTIONS
 
     @property
     def is_rerun(self) -> bool:
-        """Whether it runs tasks again, with those that depend on them."""
+        """True if it runs tasks again, with the tasks that depend on them."""
         return self.record.cursor is not None
 
     @property
@@ -66,16 +66,16 @@ class Operation:
 
 
 ENDED_KEPT: Final = 100
-"""Operations that have ended and are remembered; beyond it the one that ended first is forgotten."""
+"""Ended operations that are remembered; beyond it the one that ended first is forgotten."""
 
 
 class OperationTable:
-    """All operations.
+    """Table of all operations.
 
     Attributes:
-        by_id: the oldest first; read-only for others.
-        running: by id, in round-robin order; read-only for others.
-        next_number: of the next operation. After a start it is the one after the largest that is remembered.
+        by_id: operations by id, the oldest first; read-only for others.
+        running: running operations by id, in round-robin order; read-only for others.
+        next_number: number of the next operation; after a start, the one after the largest that is remembered.
     """
 
     __slots__ = ("_ended", "by_id", "next_number", "running")
@@ -87,7 +87,7 @@ class OperationTable:
         self._ended: deque[int] = deque()
 
     def find(self, number: int) -> Operation | None:
-        """The operation of this id or number; None: there is none, or it was forgotten."""
+        """Find the operation of this id or number; None if it never was, or was forgotten."""
         if number in self.by_id:
             return self.by_id[number]
         found = (each for each in self.by_id.values() if each.record.progress.number == number)
@@ -104,7 +104,7 @@ class OperationTable:
         self._ended.extend(each.id for each in sorted(ended, key=lambda each: each.record.progress.ended_at))
 
     def add(self, operation: Operation) -> int | None:
-        """Add a new operation; if it has ended at once, returns the id of the one that is forgotten for it, if any."""
+        """Add a new operation; return the id of an operation forgotten for one that has ended at once, or None."""
         self.by_id[operation.id] = operation
         self.next_number = max(self.next_number, operation.record.progress.number + 1)
         if not operation.running:
@@ -113,11 +113,11 @@ class OperationTable:
         return None
 
     def pass_on(self, operation: Operation) -> None:
-        """The operation has had its turn: move it behind the others."""
+        """Move an operation, after its step, behind the others."""
         self.running.move_to_end(operation.id)
 
     def end(self, operation: Operation) -> int | None:
-        """The operation has ended; returns the id of the one that ended first, if it is forgotten for this one."""
+        """Record the end of an operation; return the id of the operation that is forgotten for it, or None."""
         del self.running[operation.id]
         return self._remember(operation)
 

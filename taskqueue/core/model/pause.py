@@ -1,4 +1,4 @@
-"""Automatic pause: a project whose tasks only fail stops by itself, and looks now and then whether it is better.
+"""Automatic pause: a project whose tasks only fail stops by itself, and tries some tasks now and then.
 
     running ──fail_pause_num failures in a row──► paused ──pause_time──► checking: CHECKS tasks out at a time
        ▲                                          ▲  │                       │   │
@@ -6,15 +6,15 @@
                                                   └──────── CHECKS failures ──────┘
 
 Rules:
-1. Results alone count, however many tasks were handed out between them.
-2. ``retry_after`` and ``retry: false`` are neither success nor failure here: the site answered as it meant to.
-   But NEUTRAL_MOST of these answers to the checks of one phase are an answer, too: the project goes on.
-3. In a check phase a failure counts if its task was handed out as a check of that phase; a check that comes back
+1. Only results count, however many tasks are dispatched between them.
+2. ``retry_after`` and ``retry: false`` are neither success nor failure here: the site answered as intended.
+   But after NEUTRAL_MOST such answers to the checks of one phase the project goes on.
+3. In a check phase a failure counts if its task was dispatched as a check of that phase; a check that comes back
    without a result makes room for another one.
-4. What a person says wins: pausing by hand ends the phase, resuming forgets the failures.
-5. A pause by hand may be for a time: when it is over the project is running, as if it had been resumed then.
+4. Operators win: pausing by hand ends the phase, resuming forgets the failures.
+5. A pause by hand may be for a time: the project then runs again, as if it had been resumed.
 
-``Project`` holds the state; this is the arithmetic.
+``Project`` has the state; this is the arithmetic.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.records import PauseRecord
 
 CHECKS: Final = 3
-"""Tasks handed out to see whether they still fail."""
+"""Checks under way at a time, which show whether tasks still fail."""
 
 NEUTRAL_MOST: Final = 3 * CHECKS
-"""Checks of one phase that may be neither success nor failure: otherwise the project could be checking for ever."""
+"""Checks of one phase that may be neither success nor failure; without a bound the project could be checking for ever.
+"""
 
 
 class Pause:
-    """The state of a project's automatic pause.
+    """State of a project's automatic pause.
 
     Attributes:
         record: the stored part.
@@ -47,23 +48,23 @@ class Pause:
 
     @property
     def room(self) -> int:
-        """Checks that may be handed out now."""
+        """Number of checks that may be dispatched now."""
         return max(0, CHECKS - self.record.failed_checks - self.out)
 
     def fail(self, limit: int) -> bool:
-        """A task failed while the project was running; True: the limit is reached (``limit`` 0: never)."""
+        """Count a failure while the project is running; return whether it reaches ``limit`` (0 for no limit)."""
         self.record.failures += 1
         return 0 < limit <= self.record.failures
 
     def fail_check(self, phase: int) -> bool:
-        """A check of ``phase`` failed; True: the last one needed. One of an earlier phase does not count."""
+        """Count a failed check of ``phase``; return whether it was the last one needed. Earlier phases don't count."""
         if phase != self.record.phase:
             return False
         self.record.failed_checks += 1
         return self.record.failed_checks >= CHECKS
 
     def pass_check(self, phase: int) -> bool:
-        """A check of ``phase`` was neither success nor failure; True: the last one needed. Others don't count."""
+        """Count a neutral check of ``phase``; return whether it was the last one needed. Earlier phases don't count."""
         if phase != self.record.phase:
             return False
         self.record.neutral_checks += 1
@@ -75,7 +76,7 @@ class Pause:
         self.record.reason = reason
 
     def end_at(self, until: float) -> None:
-        """Let the pause by a person end at that time (unix seconds); 0: it does not end by itself."""
+        """Set the end of an operator's pause (unix seconds); 0 if it does not end by itself."""
         self.record.until = until
 
     def begin_checks(self) -> None:
@@ -90,12 +91,12 @@ class Pause:
         self.out += 1
 
     def leave(self, phase: int) -> None:
-        """A check has ended, however."""
+        """Record that a check has ended, with any outcome."""
         if phase == self.record.phase:
             self.out -= 1
 
     def forget(self) -> None:
-        """Reset: a check succeeded, or a person took over."""
+        """Reset: a check succeeded, or an operator took over."""
         self.record.failures = self.record.failed_checks = self.record.neutral_checks = self.out = 0
         self.record.check_at = self.record.until = 0.0
         self.record.reason = ""

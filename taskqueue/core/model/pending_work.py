@@ -1,18 +1,18 @@
-"""What is left to do in the turns to come: for projects, by their numbers, and along the edges of tasks.
+"""Work left for the turns to come: for projects, by number, and along the edges of tasks.
 
-Whatever has work for steps registers their kind here, so that a turn calls no step that has nothing to do: a turn that
-only pushes a task asked some thirty times. ``step_rules`` has the kinds.
+Rules that have work for steps register their kind here, so that a turn calls no idle step: a turn that
+only pushed a task used to ask some thirty times. ``step_rules`` has the kinds.
 
-    low        an order of theirs is to be read further              until it has been read, or has been filled
+    low        an order is to be read further                        until it has been read, or filled
     overdue    delayed tasks in memory are due                       share by share, in turns, until none is
     swept      what ``clear`` dropped is to be forgotten             page by page, in turns, until nothing is left
-    old        something is too old                                  step by step, in turns, until nothing is
-    barred     nobody who waits may take their first tasks           until somebody has got a free place
+    old        finished tasks are past their retention              step by step, in turns, until none is
+    barred     no waiting fetcher may take their first tasks         until a fetcher gets a free place
     moving     tasks are to be moved to slots, or out of them       step by step, in turns, until all are
     finishing  nothing was left to do at the end of a turn           until the next one
     uncounted  it is not known how many tasks wait for a retry       page by page, in turns, until it is
 
-Propagations that are under way are in the store, between the two numbers of ``PropagationQueue``.
+Propagations under way are in the store, between the two numbers of ``PropagationQueue``.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ StepKind = Literal[
     "cycles", "cron", "propagation", "operations", "flows", "slot_division", "sweep", "retention", "history",
     "old_failures", "failures", "slot_list", "retry_count",
 ]  # fmt: skip
-"""A kind of steps."""
+"""Kind of step."""
 
 REFILLS_A_TURN: Final = 32
-"""Orders that are read further in one turn: with many projects a start is spread over several turns."""
+"""Orders that are read further in one turn, at most: with many projects a start is spread over several turns."""
 
 
 class PendingWork:
-    """Work left for later turns, by project number. The attributes are read-only for others; the module lists them.
+    """Work left for later turns, by project number. The module lists the attributes, read-only for others.
 
     Attributes:
         steps: kinds of steps that may have something to do.
@@ -56,102 +56,102 @@ class PendingWork:
         self.uncounted: dict[int, None] = {}
 
     def begin(self, kind: StepKind) -> None:
-        """There is work for steps of this kind."""
+        """Register work for steps of this kind."""
         self.steps[kind] = None
 
     def end(self, kind: StepKind) -> None:
-        """Steps of this kind have nothing left to do."""
+        """Unregister a kind of step that has nothing left to do."""
         del self.steps[kind]
 
     def read_further(self, number: int) -> None:
-        """An order of the project is to be read further."""
+        """Request that an order of the project is read further."""
         self.low[number] = None
 
     @property
     def turns_of_reading(self) -> int:
-        """Turns after which all that is low now has been read, of each project two orders; and bodies one later."""
+        """Number of turns until all low orders, two per project, have been read, and bodies one turn later."""
         return 2 + len(self.low) // (REFILLS_A_TURN // 2)
 
     def was_read(self, number: int) -> None:
-        """The project's orders have been read, or need not be."""
+        """Record that the project's orders have been read, or need not be."""
         self.low.pop(number, None)
 
     def promote(self, project: Project) -> None:
-        """Delayed tasks of the project are due; other projects that have some have their turns first."""
+        """Queue a project whose delayed tasks are due, behind others that have some."""
         self.overdue[project.number] = project
 
     def take_overdue(self, most: int) -> list[Project]:
-        """The next projects whose due tasks become ready, at most so many; who has more of them comes again."""
+        """Take up to ``most`` projects whose due tasks become ready next; those with more of them are queued again."""
         taken = list(islice(self.overdue.values(), most))
         for project in taken:
             del self.overdue[project.number]
         return taken
 
     def sweep(self, number: int, bound: int) -> None:
-        """Forget what the store has of the project's live tasks with seqs up to ``bound``."""
+        """Begin to forget the stored live tasks of the project with seqs up to ``bound``."""
         self.swept[number] = bound
         self.begin("sweep")
 
     def go_on_sweeping(self, number: int) -> None:
-        """Another project has its turn; this one comes again."""
+        """Move a project, after its step, behind the others to be swept."""
         self.swept[number] = self.swept.pop(number)
 
     def was_swept(self, number: int) -> None:
-        """Nothing is left of what was cleared."""
+        """Record that nothing is left of the cleared tasks."""
         del self.swept[number]
 
     def drop_old(self, number: int) -> None:
-        """Something of the project is too old."""
+        """Begin to drop tasks of the project that are past their retention."""
         self.old[number] = None
         self.begin("retention")
 
     def dropped_old(self, number: int, *, more: bool) -> None:
-        """The project has had its turn; ``more``: it comes again."""
+        """Record a project's step of retention; with ``more`` it is queued again."""
         del self.old[number]
         if more:
             self.old[number] = None
 
     def move(self, number: int) -> None:
-        """Ready tasks of the project are to be moved to the slots that they belong to now."""
+        """Begin to move ready tasks of the project to the slots that they belong to now."""
         self.moving.setdefault(number, [])
         self.begin("slot_division")
 
     def go_on_moving(self, number: int, names: list[SlotName]) -> None:
-        """Another project has its turn; for the next step of this one these names are to be looked up."""
+        """Move a project behind the others; these names are to be looked up for its next step."""
         del self.moving[number]
         self.moving[number] = names
 
     def was_moved(self, number: int) -> None:
-        """All ready tasks of the project are in their slots."""
+        """Record that all ready tasks of the project are in their slots."""
         self.moving.pop(number, None)
 
     def bar(self, project: Project) -> None:
-        """Nobody who waits may take the project's first tasks."""
+        """Bar a project whose first tasks no waiting fetcher may take."""
         self.barred[project.number] = project
 
     def take_barred(self) -> list[Project]:
-        """Somebody may take them now, maybe."""
+        """Take the barred projects, because fetchers have got free places."""
         barred = list(self.barred.values())
         self.barred.clear()
         return barred
 
     def finish(self, project: Project) -> None:
-        """The project has nothing left to do."""
+        """Record that the project has nothing left to do."""
         self.finishing[project.number] = project
 
     def take_finishing(self) -> list[Project]:
-        """Projects that had nothing left to do at the end of the previous turn."""
+        """Take the projects that had nothing left to do at the end of the previous turn."""
         finishing = list(self.finishing.values())
         self.finishing.clear()
         return finishing
 
     def count(self, number: int) -> None:
-        """Have the tasks of a project counted that wait for a retry."""
+        """Begin to count the project's tasks that wait for a retry."""
         self.uncounted[number] = None
         self.begin("retry_count")
 
     def was_counted(self, number: int) -> None:
-        """The tasks of a project that wait for a retry have been counted."""
+        """Record that the project's tasks that wait for a retry have been counted."""
         self.uncounted.pop(number, None)
 
     def forget(self, number: int) -> None:
@@ -166,10 +166,10 @@ class PendingWork:
 
 
 class PropagationQueue:
-    """The propagations that are to be carried on; the store has them.
+    """Propagations to be carried on, which are in the store.
 
     Attributes:
-        first: none has a smaller number.
+        first: lower bound of their numbers.
     """
 
     __slots__ = ("_last", "first")
@@ -180,14 +180,14 @@ class PropagationQueue:
 
     @property
     def pending(self) -> bool:
-        """Whether there may be any."""
+        """True if there may be any."""
         return self.first <= self._last
 
     def note_last(self, number: int) -> None:
-        """One was begun; numbers grow."""
+        """Record the number of a new propagation; numbers grow."""
         self._last = max(self._last, number)
 
     def told(self, step: Mapping[int, Propagation | None]) -> None:
-        """The first ones, of those that were there when the turn began, were carried on; None: one has ended."""
+        """Record a step of the first propagations that were there when the turn began; None for one that has ended."""
         left = [number for number, rest in step.items() if rest is not None]
         self.first = min(left) if left else max(step, default=self._last) + 1

@@ -1,14 +1,14 @@
-"""One project: its settings, its bucket, its queue, and what of them the store keeps; all projects, and sums over them.
+"""Projects, each with its settings, bucket, queue and stored record; the table of all, and sums over them.
 
-    running ──stop──► stopped      accepts tasks, hands out nothing
+    running ──stop──► stopped      accepts tasks, dispatches nothing
      │ ▲ ▲ ◄─start──┘   ▲
-     │ │ └─success─ checking ◄──┐  hands out a few tasks, after it has paused itself: see ``pause``
+     │ │ └─success─ checking ◄──┐  dispatches a few tasks after an automatic pause: see ``pause``
      │ └─resume──┐      │       │ pause_time
-     └─pause─► paused ──┴───────┘  by a person, for a time or until ``resume``, or by itself
+     └─pause─► paused ──┴───────┘  by an operator, for a time or until ``resume``, or automatically
 
 ``ProjectTable`` finds projects by name, by number and in order, and knows the memory of their overrides.
-``GrandTotals`` are updated incrementally, so that reading them costs nothing: each project's contribution is remembered
-as it was last added, and its gain is a subtraction.
+``GrandTotals`` are updated incrementally, so reading them costs nothing: each project's latest contribution is
+remembered, and its gain is a subtraction.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _TRANSITIONS: Final[Mapping[tuple[Action, ProjectState], ProjectState]] = {
     ("start", "paused"): "running",
     ("start", "stopped"): "running",
 }
-"""New state by action and state; combinations that are absent are refused."""
+"""New state by action and state; absent combinations are refused."""
 
 ALWAYS: Final = Hours(True, inf)
 
@@ -73,37 +73,37 @@ ON_FINISHED: Final = "on_finished"
 """Default taskid of a project's ``on_finished`` task."""
 
 ABOVE_ALL: Final = b"\xff" * KEY_BYTES
-"""The lower bound of an order without entries, as stored."""
+"""Lower bound of an order without entries, as stored."""
 
 _of_over: Final = itemgetter(*OVER)
 
 
 class Project:
-    """A project and everything of it that is in memory.
+    """Project with its state in memory.
 
     Attributes:
-        number: the first part of its tasks' keys in the store.
-        layers: settings from the config; the later wins.
+        number: first part of its tasks' keys in the store.
+        layers: settings from the config; later layers win.
         totals: events since the project was created.
-        save_at: when its counters are to be saved (boot-clock seconds); inf: nothing has happened since they were.
-        bursting: many attempts fail, and an event has been emitted.
-        growing: when people were told that a slot seems to grow without end (unix seconds), by its name.
-        sampling: which new tasks are looked at for that.
-        has_limits: on tasks, so that a new one may be refused.
-        counts_slots: the tasks of some slots are limited.
+        save_at: when its counters are to be saved (boot-clock seconds); inf if they have not changed since.
+        bursting: True while many attempts fail, after the event was emitted.
+        growing: unix seconds of the last event about a slot that seems to grow without end, by slot name.
+        sampling: choice of the new tasks that are sampled for that.
+        has_limits: True if limits on tasks may refuse a new one.
+        counts_slots: True if the tasks of some slots are limited.
         idle_since: its last dispatch, or when it got ready tasks if that was later (boot-clock seconds), as far as is
             known since the start.
-        has_ready: it had ready tasks at the end of the last turn that touched it.
-        hours: whether it is open now, by its active hours; to be looked up again from ``hours.until`` on.
-        fetch: its setting of that name, packed; None: unset.
+        has_ready: True if it had ready tasks at the end of the last turn that changed it.
+        hours: whether it is open now, by its active hours; to be computed again from ``hours.until`` on.
+        fetch: its setting of that name, packed; None if unset.
         shared: its shared bucket; ``virtual`` is its virtual time in it.
         cleared, swept_to: see ``ProjectRecord``.
-        linked: it has had edges.
-        division: how it is divided into slots; None: it has never been.
-        making: by number, flows that are being checked or made.
-        keeps: retention in seconds of success, failed and cancelled; empty: for ever.
-        cron, ticks: by job: its record, and when it runs next (unix seconds).
-        waiters: requests that wait for its end; ``early_waiters``: for all but its retries to end.
+        linked: True if it has had edges.
+        division: its division into slots; None if it has never had one.
+        making: flows that are being checked or made, by number.
+        keeps: retention in seconds of success, failed and cancelled; empty to keep them for ever.
+        cron, ticks: record and next run (unix seconds) of each cron job.
+        waiters: requests that wait for its end; ``early_waiters``: for the end of all but its retries.
         overrides_bytes: memory of its overrides.
     """
 
@@ -160,7 +160,7 @@ class Project:
     # ------------------------------------------------------------------------------------ settings
 
     def apply(self, layers: Sequence[Layer], overrides: Mapping[str, Setting], now: Boot) -> None:
-        """Use other settings from now on; no task and no token is lost.
+        """Apply other settings from now on; no task and no token is lost.
 
         Raises:
             Rejected: the settings are invalid; nothing has changed.
@@ -181,7 +181,7 @@ class Project:
         self._heed_pause_setting()
 
     def note_limits(self) -> None:
-        """Find out whether the number of its tasks is limited, as a whole or by slots."""
+        """Update whether the number of its tasks is limited, as a whole or by slots."""
         settings = self.settings
         by_person = self.division is not None and self.division.is_counting
         slot = settings.slot
@@ -190,14 +190,14 @@ class Project:
         self.has_limits = self.counts_slots or settings.max_queue != inf or settings.max_tasks != inf
 
     def _heed_pause_setting(self) -> None:
-        """End an automatic pause if the settings now switch that off."""
+        """End an automatic pause if the settings now switch automatic pauses off."""
         if not self.settings.fail_pause_num and self.paused_itself:
             self.set_running()
 
     # ------------------------------------------------------------------------------------ state
 
     def act(self, action: Action, until: float = 0.0) -> None:
-        """Pause (until that time in unix seconds, or 0: for good), resume, stop or start.
+        """Pause (until that time in unix seconds; 0 without an end), resume, stop or start.
 
         Raises:
             Rejected: the action is impossible in this state.
@@ -211,26 +211,26 @@ class Project:
         self.pause.end_at(until)
 
     def can(self, action: Action) -> bool:
-        """Whether it can be paused, resumed, stopped or started as it is."""
+        """Return whether the action is possible in this state."""
         return (action, self.state) in _TRANSITIONS
 
     @property
     def is_paused_for_good(self) -> bool:
-        """Whether an operator has paused it until it is resumed."""
+        """True if an operator has paused it until it is resumed."""
         return self.state == "paused" and not self.paused_itself and not self.pause.record.until
 
     @property
     def paused_itself(self) -> bool:
-        """Whether it is in an automatic pause, or in the checks after one."""
+        """True if it is in an automatic pause, or in the checks after one."""
         return self.state == "checking" or (self.state == "paused" and self.pause.record.check_at > 0)
 
     def pause_itself(self, now: Now, reason: str) -> None:
-        """Hand out nothing until the next check."""
+        """Begin an automatic pause: dispatch nothing until the next check."""
         self.state = "paused"
         self.pause.begin_wait(now.wall + self.settings.pause_time, reason)
 
     def cap_wait(self, now: Wall) -> bool:
-        """Limit the pause to ``pause_time`` from now (unix seconds); True: it was longer."""
+        """Limit the pause to ``pause_time`` from now (unix seconds); return whether it was longer."""
         latest = now + self.settings.pause_time
         is_longer = self.pause.record.check_at > latest
         if is_longer:
@@ -238,7 +238,7 @@ class Project:
         return is_longer
 
     def begin_checks(self) -> None:
-        """The pause is over: check whether tasks still fail."""
+        """End the automatic pause, and check whether tasks still fail."""
         self.state = "checking"
         self.pause.begin_checks()
 
@@ -248,21 +248,21 @@ class Project:
         self.pause.forget()
 
     def check_at(self) -> float:
-        """When the checks begin (unix seconds); inf: it has not paused itself."""
+        """Return when the checks begin (unix seconds); inf without an automatic pause."""
         return self.pause.record.check_at if self.state == "paused" and self.pause.record.check_at else inf
 
     def resumes_at(self) -> float:
-        """When a pause by a person is over (unix seconds); inf: there is none, or it does not end by itself."""
+        """Return when an operator's pause ends (unix seconds); inf if there is none, or none that ends by itself."""
         return self.pause.record.until or inf
 
     def shift_pause(self, step: float) -> bool:
-        """Keep the seconds that a pause by a person has left when the wall clock steps; True: it is for a time."""
+        """Keep the remaining seconds of an operator's pause when the wall clock steps; return whether it has an end."""
         if self.pause.record.until:
             self.pause.end_at(self.pause.record.until + step)
         return self.pause.record.until > 0
 
     def room(self, now: Wall, environment: Environment) -> float:
-        """Tasks that it may hand out at ``now`` (unix seconds), tokens aside; inf: unlimited; 0 or less: none."""
+        """Return how many tasks it may dispatch at ``now`` (unix seconds), tokens aside; inf if unlimited."""
         if now >= self.hours.until:
             self.hours = environment.hours(self.settings.active, now)
         if not self.hours.open or self.state not in ("running", "checking"):
@@ -272,24 +272,24 @@ class Project:
         return min(room, most - len(self.queue.processing))
 
     def note_dispatch(self, now: Boot) -> None:
-        """Tasks of it have been dispatched."""
+        """Record that tasks of it have been dispatched."""
         self.idle_since = now
 
     def note_ready(self, now: Boot) -> None:
-        """Note whether it has ready tasks, at the end of a turn that touched it."""
+        """Record whether it has ready tasks, at the end of a turn that changed it."""
         has_ready = self.queue.counts[READY] > 0
         if has_ready != self.has_ready:
             self.has_ready, self.idle_since = has_ready, now
 
     def old_at(self) -> float:
-        """When finished tasks are past their retention (unix seconds), or a little later; inf: never."""
+        """Return when finished tasks are past their retention (unix seconds), or a little later; inf if never."""
         return min(map(old_at, _of_over(self.queue.over_low), self.keeps), default=inf)
 
     def note_growing(self, slot: str, now: Wall) -> bool:
-        """Note that a slot seems to grow without end; True: people are to be told.
+        """Record that a slot seems to grow without end; return whether to emit an event.
 
-        That is once a day and slot, and of SLOTS_MOST slots a day at most: they are in the project's record, which
-        every turn that touches it writes.
+        An event is emitted once a day and slot, for at most SLOTS_MOST slots a day: they are in the project's record,
+        which is written in every turn that changes the project.
         """
         told = {name: at for name, at in self.growing.items() if at <= now < at + DAY_SECONDS}
         if slot in told or len(told) >= SLOTS_MOST:
@@ -298,57 +298,57 @@ class Project:
         return True
 
     def is_held(self, now: Wall) -> bool:
-        """Whether a producer holds it open at ``now`` (unix seconds)."""
+        """Return whether a producer keeps it open at ``now`` (unix seconds)."""
         return any(until > now for until in self.holds.values())
 
     def is_done(self, now: Wall) -> bool:
-        """Whether nothing keeps it from being finished at ``now`` (unix seconds)."""
+        """Return whether nothing keeps it from being finished at ``now`` (unix seconds)."""
         return not self.queue.unfinished and not self.is_held(now) and not self.is_unrolling
 
     def is_done_but_retries(self, now: Wall) -> bool:
-        """Whether only tasks that wait for a retry keep it from being finished at ``now`` (unix seconds)."""
+        """Return whether only tasks that wait for a retry keep it from being finished at ``now`` (unix seconds)."""
         retries = self.queue.waiting_retries
         return retries == self.queue.unfinished and not self.is_held(now) and not self.is_unrolling
 
     def take_waiters(self, former: Project) -> None:
-        """Have those who wait for a project, of which this one takes the place, wait for this one."""
+        """Take over the waiting requests of a project that this one replaces."""
         self.waiters, former.waiters = former.waiters, self.waiters
         self.early_waiters, former.early_waiters = former.early_waiters, self.early_waiters
 
     def next_wait_at(self) -> float:
-        """When the first who waits has waited long enough (boot-clock seconds); inf: nobody waits."""
+        """Return when the first waiting request times out (boot-clock seconds); inf if none waits."""
         return min(self.waiters.next_at(), self.early_waiters.next_at())
 
     def note_flow(self, flow: Flow) -> None:
-        """A flow of it is being checked or made, or no more."""
+        """Record whether a flow of it is being checked or made."""
         if flow.check is not None or flow.is_unrolling:
             self.making[flow.number] = flow
         else:
             self.making.pop(flow.number, None)
 
     def forget_flow(self, flow: Flow) -> None:
-        """A flow of it is no more."""
+        """Remove a flow of it that is gone."""
         self.making.pop(flow.number, None)
 
     @property
     def is_unrolling(self) -> bool:
-        """Whether a flow is still to make tasks of it."""
+        """True while a flow is still to make tasks of it."""
         return any(flow.is_unrolling for flow in self.making.values())
 
     @property
     def reserved(self) -> int:
-        """Tasks that flows are still to make, for which there is room."""
+        """Number of tasks that flows are still to make and that room is reserved for."""
         return sum(flow.reserved for flow in self.making.values())
 
     def arm(self) -> None:
-        """If there are unfinished tasks, it will be finished when they have ended."""
+        """Arm the finished event, for when its unfinished tasks, if any, have ended."""
         self.armed = self.armed or self.queue.unfinished > 0
 
     # ------------------------------------------------------------------------------------ values
 
     def record(self) -> ProjectRecord:
-        """The record to store."""
-        # By place, in the order of its fields: by name they take 0.25 µs more, in each turn that touches the project.
+        """Return the record to store."""
+        # Positional arguments: keywords take 0.25 µs more, in each turn that changes the project.
         queue = self.queue
         return ProjectRecord(
             self.number, self.name, self.state, self.overrides, TaskCounts(*queue.counts[1:]),
@@ -362,7 +362,7 @@ class Project:
         )  # fmt: skip
 
     def begin_division(self, by: str, number: int, taken_from: int = 0) -> DivisionRecord:
-        """Be divided anew: the slots have numbers from ``number`` on; see ``DivisionRecord`` for ``taken_from``."""
+        """Begin a new division, with slot numbers from ``number`` on; see ``DivisionRecord`` for ``taken_from``."""
         is_counting = self.division is not None and self.division.is_counting
         self.division = DivisionRecord(
             by, number, number, is_moving=self.is_moving, taken_from=taken_from, is_counting=is_counting
@@ -371,23 +371,23 @@ class Project:
 
     @property
     def is_moving(self) -> bool:
-        """Ready tasks of former divisions are still to be moved."""
+        """True while ready tasks of former divisions are still to be moved."""
         return self.division is not None and self.division.is_moving
 
     def move_tasks(self, *, is_left: bool) -> None:
-        """There are ready tasks of former divisions to be moved, or none any more."""
+        """Set whether ready tasks of former divisions are still to be moved."""
         if self.division is not None:
             self.division.is_moving = is_left
 
     def _divided(self, slots: SlotTable) -> DivisionRecord:
-        """How it is divided, as it is now."""
+        """Return its present division."""
         division = self.division or self.begin_division(self.settings.slot.by, slots.division)
         division.next_slot = slots.next_number
         division.time_low = min(slots.entries.time_floor, LAST_TIME).to_bytes(TIME_BYTES, "big")
         return division
 
     def anew(self, record: ProjectRecord, number: int, now: Now) -> Project:
-        """A project of another number with the same name, settings, state and pace, and nothing else."""
+        """Make a project of another number with the same name, settings, state and pace, and without tasks."""
         fresh = ProjectRecord(
             number=number,
             name=record.name,
@@ -400,7 +400,7 @@ class Project:
         return Project(fresh, self.layers, now.boot)
 
     def remaining(self, now: Now, environment: Environment) -> Remaining:
-        """How far it is."""
+        """Estimate its remaining work and time."""
         counts, held_back = self.queue.counts, self.queue.waiting_retries
         runnable, later = counts[READY] + counts[PROCESSING], counts[DELAYED] - (held_back or 0)
         work = Work(runnable + counts[BLOCKED], runnable, self.queue.unfinished, held_back, later)
@@ -412,7 +412,7 @@ class Project:
         return estimate(work, limits, *self.counters.recent(now.wall), now.wall, hours)
 
     def _stands(self, rate: float, hours: Hours) -> RemainingReason:
-        """Why it hands out nothing; empty: it does."""
+        """Return why it dispatches nothing; empty if it does."""
         if self.state == "stopped":
             return "stopped"
         if self.state != "running":
@@ -422,7 +422,7 @@ class Project:
         return "" if rate else "no-rate"
 
     def view(self, now: Now, environment: Environment) -> ProjectView:
-        """The project as people see it."""
+        """Return the project as replies show it."""
         return ProjectView(
             name=self.name,
             state=self.state,
@@ -450,12 +450,12 @@ class Project:
 
 
 def new_record(number: int, name: str, settings: Settings, now: Boot) -> ProjectRecord:
-    """The record of a new project at ``now`` (boot-clock seconds): running, with a full bucket."""
+    """Make the record of a new project at ``now`` (boot-clock seconds): running, with a full bucket."""
     return ProjectRecord(number=number, name=name, bucket_level=settings.burst, bucket_at=now)
 
 
 def _finisher(settings: Settings) -> str:
-    """The taskid of its ``on_finished`` task; empty: none."""
+    """Return the taskid of its ``on_finished`` task; empty if there is none."""
     return (settings.on_finished.taskid or ON_FINISHED) if settings.on_finished is not None else ""
 
 
@@ -464,12 +464,12 @@ def _key_bytes(key: int) -> bytes:
 
 
 class ProjectTable:
-    """All projects.
+    """Table of all projects.
 
     Attributes:
         by_name, by_number, names: read-only for others; ``names`` is sorted.
-        overrides_bytes: memory of all overrides together.
-        next_number: of the next new project.
+        overrides_bytes: memory of all overrides.
+        next_number: number of the next new project.
     """
 
     __slots__ = ("by_name", "by_number", "names", "next_number", "overrides_bytes")
@@ -482,7 +482,7 @@ class ProjectTable:
         self.next_number = next_number
 
     def named(self, name: str) -> Project:
-        """The project of that name.
+        """Find the project of that name.
 
         Raises:
             Rejected: there is none.
@@ -494,7 +494,7 @@ class ProjectTable:
         return project
 
     def in_group(self, group: str) -> list[Project]:
-        """The projects of a group, sorted by name."""
+        """Return the projects of a group, sorted by name."""
         return [self.by_name[name] for name in self.names if self.by_name[name].settings.group == group]
 
     def add(self, project: Project) -> None:
@@ -512,11 +512,11 @@ class ProjectTable:
         del self.names[bisect_left(self.names, project.name)]
 
     def note_overrides(self, before: int, project: Project) -> None:
-        """A project's overrides have changed; they took ``before`` bytes."""
+        """Update the sum after a change of a project's overrides, which took ``before`` bytes."""
         self.overrides_bytes += project.overrides_bytes - before
 
     def take_number(self) -> int:
-        """The number of a new project."""
+        """Take the number of a new project."""
         self.next_number += 1
         return self.next_number - 1
 
@@ -551,13 +551,13 @@ class GrandTotals:
             self._deleted = list(map(add, self._deleted, part[STATES:]))
 
     def counts(self) -> TaskCounts:
-        """Tasks by state."""
+        """Return tasks by state."""
         return TaskCounts(*self._row[:STATES])
 
     def totals(self) -> EventTotals:
-        """Events since the projects were created."""
+        """Return events since the projects were created."""
         return EventTotals(*self._row[STATES:])
 
     def events(self) -> Row:
-        """Like ``totals``, and those of projects deleted since the start: only differences of two mean something."""
+        """Return ``totals`` with those of projects deleted since the start; only differences of two have a meaning."""
         return tuple(map(add, self._row[STATES:], self._deleted))

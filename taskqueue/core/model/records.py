@@ -1,4 +1,4 @@
-"""The records of the core in the store: what a turn writes, and what is loaded at start. Values without methods.
+"""Records of the core in the store: writes of a turn, and everything loaded at start. Values without methods.
 
     decide(found) ──► WriteSet ──► store: write        load at start: Loaded
 
@@ -34,16 +34,16 @@ from taskqueue.protocol.values import (
 
 
 class PauseRecord(Struct, array_like=True):
-    """The state of a project's automatic pause; see ``pause``.
+    """State of a project's automatic pause, and of an operator's; see ``pause``.
 
     Attributes:
-        failures: in a row, since the last success.
-        check_at: unix seconds of the next check; 0: it has not paused itself.
+        failures: failures in a row, since the last success.
+        check_at: unix seconds of the next check; 0 without an automatic pause.
         phase: number of the check phase; each has its own, so that checks of an earlier one don't count.
-        failed_checks: in this phase.
-        reason: for people: why it paused itself.
-        neutral_checks: in this phase, that were neither success nor failure.
-        until: unix seconds at which the pause by a person ends; 0: it does not end by itself.
+        failed_checks: failed checks of this phase.
+        reason: reason of the automatic pause, for the operator.
+        neutral_checks: checks of this phase that were neither success nor failure.
+        until: unix seconds at which an operator's pause ends; 0 if it does not end by itself.
     """
 
     failures: int = 0
@@ -56,11 +56,11 @@ class PauseRecord(Struct, array_like=True):
 
 
 class CronRecord(Struct, array_like=True):
-    """The state of a cron job.
+    """State of a cron job.
 
     Attributes:
         last_at: unix seconds at which a tick was last run or skipped, or the job first seen.
-        taskid: of the task that was pushed last; empty: none yet.
+        taskid: taskid of the last pushed task; empty if there was none.
     """
 
     last_at: float
@@ -70,27 +70,26 @@ class CronRecord(Struct, array_like=True):
 
 
 class ProjectRecord(Struct, array_like=True):
-    """A project as the store keeps it; written in each batch that changes anything of it.
+    """Project as stored; written in each batch that changes anything of it.
 
     Attributes:
-        number: first part of its keys; retired, never reused, when it is deleted.
-        overrides: settings said by ``project-set``, 64 KiB in all at most: see ``layer_size``.
+        number: first part of its keys; retired, never reused, when the project is deleted.
+        overrides: settings set by ``project-set``, 64 KiB in all at most: see ``layer_size``.
         bucket_level: tokens at bucket_at (boot-clock seconds).
         ready_low, delayed_low: lower bounds of the keys in these orders, as 16 big-endian bytes: a read need not
             start before them, and so does not cross the tombstones of everything done.
-        cleared: live tasks with a seq up to this one were dropped by ``clear``; what the store still has of them means
-            nothing.
-        unfinished: live tasks that the project is not finished without.
-        armed: there have been some since it was last finished.
-        finished: how often it has been.
-        holds: until when (unix seconds) sessions hold it open.
-        cron: by job.
-        swept_to: taskid up to which the store has been rid of what was cleared.
+        cleared: seq up to which ``clear`` has dropped live tasks; stored ones up to it no longer count.
+        unfinished: live tasks that keep the project from being finished.
+        armed: True if there have been unfinished tasks since it was last finished.
+        finished: number of times that it was finished.
+        holds: unix seconds until which each session keeps it open.
+        cron: cron jobs by name.
+        swept_to: taskid up to which cleared tasks have been removed from the store.
         over_low: lower bounds of the keys in the orders of success, failed and cancelled, 16 big-endian bytes each.
-        linked: it has had edges, which are not among what is dropped with it.
-        slots: how it is divided; None: it has never been. ``ready_low`` is then one of the entries by best task.
-        growing: when people were told that a slot seems to grow without end (unix seconds), by its name; of a day.
-        held_back: live tasks that wait for a retry; None: not counted yet, in a store from before they were.
+        linked: True if it has had edges, which are not among what is dropped with it.
+        slots: its division; None if it has never had one. ``ready_low`` is then a bound of the entries by best task.
+        growing: unix seconds of the last event about a slot that seems to grow without end, by slot name, of a day.
+        held_back: live tasks that wait for a retry; None if not counted yet, in a store from before they were.
     """
 
     number: int
@@ -119,7 +118,7 @@ class ProjectRecord(Struct, array_like=True):
 
 
 class BucketRecord(Struct, array_like=True):
-    """A shared bucket, as stored; ``at`` on the boot clock."""
+    """Shared bucket, as stored; ``at`` is on the boot clock."""
 
     name: str
     level: float
@@ -127,10 +126,10 @@ class BucketRecord(Struct, array_like=True):
 
 
 class OperationProgress(OperationFields):
-    """An operation as people see it, in the store.
+    """Operation as replies show it, in the store.
 
-    msgspec leaves out what *is* the default of a field, not what equals it. So three defaults are other objects here:
-    each view that is made of a record has these fields, the record only if they are set.
+    msgspec omits a value that *is* the default of a field, not one that equals it. So three defaults are other objects
+    here: a view made of a record always has these fields, the record only if they are set.
     """
 
     ended_at: float = 0.0
@@ -139,18 +138,18 @@ class OperationProgress(OperationFields):
 
 
 class OperationRecord(Struct, array_like=True):
-    """An operation as the store keeps it, with each step that it takes; the projects that it goes through lie apart.
+    """Operation as stored with each of its steps; the projects that it goes through are stored apart.
 
     Attributes:
-        position: how many of these it is through with.
-        after: taskid up to which it has gone through the next one.
-        bound: seq of the newest task that it is about; later ones are not met.
-        actor, address: who began it, and from where.
-        logged: how many of ``matched`` the change log has already.
-        cursor: how far a rerun has come; None: it is another action.
-        changed: names of projects that it has changed, and
-        tasks: number of the tasks that it changed or dropped there, since its last entry in the change log.
-        detail: what that log is to say of it, such as the states that projects had when it began.
+        position: number of projects that it has finished.
+        after: taskid up to which it has gone through the present project.
+        bound: seq of the newest task that it covers.
+        actor, address: author of the operation, and where it came from.
+        logged: part of ``matched`` that ``taskqueue log`` has already.
+        cursor: progress of a rerun; None for other actions.
+        changed: names of projects that it has changed since its last entry in ``taskqueue log``.
+        tasks: number of tasks that it has changed or dropped since that entry.
+        detail: text for that entry, such as the states that projects had when it began.
     """
 
     progress: OperationProgress
@@ -167,22 +166,22 @@ class OperationRecord(Struct, array_like=True):
 
 
 class FlowRecord(Struct, array_like=True):
-    """A flow as the store keeps it, written in each batch that changes anything of it; its tasks lie apart.
+    """Flow as stored, written in each batch that changes anything of it; its tasks are stored apart.
 
     Attributes:
         project: number of its project.
-        tasks: staged so far; once it is accepted, that it has.
-        size: bytes of these.
+        tasks: number of tasks staged so far; after acceptance, of all its tasks.
+        size: bytes of these tasks.
         staged_at: unix seconds when the last of them arrived.
-        began_at: unix seconds when it was accepted; of a stage, when its first task arrived.
-        ended_at: unix seconds; 0: it has not ended.
-        is_accepted: it is no stage any more.
-        unrolled: tasks of it that have been made.
-        new: tasks of it that were unknown when it was accepted; there is room for them.
-        has_outside: some of its tasks wait for others than tasks that it brings.
-        is_cancelled: what is not made yet is not made any more, and what is live is ended.
-        cancelled_to: of the tasks made, those that have been gone through for that, from the last one on.
-        counts: by state, of the tasks made; of one that has been forgotten, the state in which it was.
+        began_at: unix seconds when it was accepted; for a stage, when its first task arrived.
+        ended_at: unix seconds of its end; 0 until then.
+        is_accepted: True once it has left the stage.
+        unrolled: number of tasks that have been made.
+        new: number of tasks that were unknown when it was accepted; room is reserved for them.
+        has_outside: True if some of its tasks wait for tasks that it does not bring.
+        is_cancelled: True if tasks that are not made yet are never made, and live ones are cancelled.
+        cancelled_to: number of made tasks that this has gone through, from the last one on.
+        counts: made tasks by state; a forgotten task counts in its last state.
     """
 
     number: int
@@ -203,7 +202,7 @@ class FlowRecord(Struct, array_like=True):
 
 
 class StagedTask(NamedTuple):
-    """A task for a flow: the flow's number, the task's index in it, the task."""
+    """Task staged for a flow: number of the flow, index in it, and the task."""
 
     flow: int
     place: int
@@ -211,24 +210,24 @@ class StagedTask(NamedTuple):
 
 
 class SessionRecord(Struct, array_like=True):
-    """A session, as stored: unix seconds at which it was last active, to within a minute."""
+    """Session, as stored: unix seconds at which it was last active, to within a minute."""
 
     session: str
     heard_at: float
 
 
 class DroppedSession(NamedTuple):
-    """A session to be deleted; ``slots`` are those of its outcomes that may be filled."""
+    """Session to be deleted; ``slots`` are those of its outcomes that may be filled."""
 
     session: str
     slots: Sequence[int]
 
 
 class KeptOutcome(NamedTuple):
-    """The answer to request ``n`` of a session; replaces the one of n - OUTCOME_WINDOW in its slot.
+    """Answer to request ``n`` of a session; replaces the one of n - OUTCOME_WINDOW in its ring.
 
     Attributes:
-        answer: the bytes that were sent, which nobody reads again: a repeat gets the same ones, even of a daemon whose
+        answer: the bytes that were sent. They are never decoded: a repeat gets the same ones, even from a daemon whose
             answers have other fields by then.
     """
 
@@ -238,7 +237,7 @@ class KeptOutcome(NamedTuple):
 
 
 class KeptAttempt(NamedTuple):
-    """An attempt that ended, for ``ring_index`` of the task's history, which is a ring."""
+    """Ended attempt, for ``ring_index`` of the task's history, which is a ring."""
 
     project: int
     taskid: str
@@ -247,45 +246,45 @@ class KeptAttempt(NamedTuple):
 
 
 class WriteSet(Struct):
-    """Everything that one turn changed: one atomic batch.
+    """All changes of one turn: one atomic batch.
 
-    The values are the core's own; read them before the next step.
+    The values are the core's own; read them before the next turn.
 
     Attributes:
         moves: changes of tasks, each task once.
-        attempts: that ended.
-        results: of tasks that have succeeded, by project number and taskid; nil: this success gave none, and what the
-            one before it gave is to go.
-        projects, buckets, operations: records that changed.
-        cleared: numbers of projects of which everything live is to go.
+        attempts: ended attempts.
+        results: results of tasks that have succeeded, by project number and taskid; nil if this success gave none, to
+            delete the one before.
+        projects, buckets, operations: changed records.
+        cleared: numbers of projects whose live tasks are to be deleted.
         counters: windows of projects, by number.
-        forgotten: tasks of which nothing is to be left.
-        old: tasks that are over, of which nothing is to be left, or if they are bare only what tells that they were.
-        members: by the id of an operation, numbers of the projects that it goes through; empty: it has ended.
-        dropped_operations: ids of those to be forgotten.
-        dropped_projects: numbers of projects of which everything is to go, their records too.
-        outcomes, sessions, dropped_sessions: for repeats of requests.
-        next_project: the number for the next new project, if it changed.
-        failures: attempts that failed.
-        failures_from: failures with smaller keys are to go; 0: none.
-        log: new entries; each replaces the one of its number - LOG_MOST.
-        points, slices, dropped_slices: the history of events, see ``history``.
-        daemon_minutes, dropped_daemon_minutes: the history of the daemon, and places of it that are to be empty.
-        drained: all names of fetchers that get nothing, if they have changed.
-        edges: marks of edges that are made or change; None: the edge is to go.
-        new_edges: those that are made.
-        linked: tasks that are over, of which only the links have changed.
-        awaited: unknown tasks that somebody waits for from now on; False: nobody does any more.
-        propagations: that begin or have taken a step, by number; None: it has ended.
-        dropped_edges: numbers of projects of which all edges are to go.
-        flows: records that changed.
+        forgotten: tasks to be deleted.
+        old: finished tasks to be deleted; bare ones leave only the record that they were.
+        members: numbers of the projects that an operation goes through, by its id; empty if it has ended.
+        dropped_operations: ids of operations to be deleted.
+        dropped_projects: numbers of projects to be deleted with everything of them.
+        outcomes, sessions, dropped_sessions: records for repeats of requests.
+        next_project: number for the next new project, if it changed.
+        failures: failed attempts.
+        failures_from: key below which failures are to be deleted; 0 for none.
+        log: new entries of ``taskqueue log``; each replaces the one of its number - LOG_MOST.
+        points, slices, dropped_slices: history of events, see ``history``.
+        daemon_minutes, dropped_daemon_minutes: history of the daemon, and places of it to be emptied.
+        drained: all names of drained fetchers, if they have changed.
+        edges: marks of new or changed edges; None to delete the edge.
+        new_edges: new edges.
+        linked: finished tasks of which only the links have changed.
+        awaited: True for unknown tasks that are awaited from now on, False for those that no longer are.
+        propagations: propagations that begin or have taken a step, by number; None if it has ended.
+        dropped_edges: numbers of projects whose edges are to be deleted.
+        flows: changed records.
         staged: tasks for flows.
-        dropped_flows: numbers of those of which nothing is to be left.
-        next_flow: the number for the next new flow, if it changed.
-        reruns: what was found out about the sets of reruns.
-        dropped_reruns: ids of reruns that have ended; nothing is left of their sets.
-        slots: what changed of the slots of projects.
-        set_aside: damaged places that are to leave their orders.
+        dropped_flows: numbers of flows to be deleted.
+        next_flow: number for the next new flow, if it changed.
+        reruns: findings about the sets of reruns.
+        dropped_reruns: ids of ended reruns, whose sets are to be deleted.
+        slots: changes of the slots of projects.
+        set_aside: damaged places to be taken out of their orders.
     """
 
     moves: list[Move] = field(default_factory=list)
@@ -331,22 +330,22 @@ class WriteSet(Struct):
 
 
 class Loaded(Struct):
-    """What the store tells at start: everything small, nothing that grows with the number of tasks.
+    """Records that the store gives at start: all small ones, none whose number grows with that of tasks.
 
     Attributes:
-        epoch: this start's; greater than that of every start before.
-        same_boot: the machine has not been booted since something was last kept, so boot-clock times still hold. If
-            not, the core rewrites them all in its first turn, in one batch, after which they do.
-        clean: the last scheduler said that it stopped; if not, and not same_boot, buckets start empty.
-        secret: the store's own: see ``chance``.
-        leased: tasks that are processing, with their leases, without specs.
-        next_project: the number for the next new project.
-        next_log: the number for the next entry of the log.
+        epoch: epoch of this start; greater than that of every start before.
+        same_boot: True if the machine has not been booted since the last write, so that boot-clock times still hold.
+            If not, the core rewrites them all in its first turn, in one batch, after which they do.
+        clean: True if the last scheduler recorded that it stopped; if neither clean nor same_boot, buckets start empty.
+        secret: secret of the store: see ``chance``.
+        leased: processing tasks with their leases, without specs.
+        next_project: number for the next new project.
+        next_log: number for the next entry of ``taskqueue log``.
         members: see ``WriteSet``; of operations that have not ended.
-        first_failure, last_failure: keys of them; 0: there is none.
-        drained: names of fetchers that get nothing.
-        first_propagation, last_propagation: numbers of them; 0: there is none.
-        next_flow: the number for the next new flow.
+        first_failure, last_failure: keys of the first and last failure; 0 if there is none.
+        drained: names of drained fetchers.
+        first_propagation, last_propagation: numbers of the first and last propagation; 0 if there is none.
+        next_flow: number for the next new flow.
         set_aside: damaged places of tasks that were processing.
     """
 

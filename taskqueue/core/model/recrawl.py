@@ -1,13 +1,13 @@
-"""What a new-task leads to, by what the task is now. One decision table, a pure function.
+"""Outcome of a new-task, by the present state of the task: one decision table, a pure function.
 
     the task is                 plain                    force_update      cancel and force_update
     unknown                     new                      new               ignored
     ready, delayed, blocked     merged or ignored        replaced          cancelled
     processing                  ignored                  deferred          cancelled
-    over                        restarted or ignored     restarted         cancelled
+    finished                    restarted or ignored     restarted         cancelled
 
-``cancel`` without ``force_update`` is ignored. So is any of a task that is cancelled already, or bare: of that only how
-it ended is known. ``merges`` and ``restarts`` tell when a plain new-task merges or restarts.
+``cancel`` without ``force_update`` is ignored. So is any ``cancel`` of a task that is cancelled already, or bare: only
+the outcome of that is known. ``merges`` and ``restarts`` say when a plain new-task merges or restarts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from taskqueue.protocol.values import Schedule
 
 
 def decide(task: Task | None, schedule: Schedule, now: Wall) -> PushOutcome:
-    """The outcome of a well-formed new-task of a known project; ``now`` in unix seconds."""
+    """Return the outcome of a well-formed new-task of a known project; ``now`` in unix seconds."""
     if schedule.cancel:
         return _decide_cancel(task, schedule)
     if task is None:
@@ -35,20 +35,20 @@ def decide(task: Task | None, schedule: Schedule, now: Wall) -> PushOutcome:
 
 
 def due_at(schedule: Schedule, now: Wall) -> float:
-    """When the task may first run, in unix seconds; 0: at once."""
+    """Return when the task may first run, in unix seconds; 0 for at once."""
     at = schedule.exetime if schedule.delay is None else now + schedule.delay
     return at if at > now else 0.0
 
 
 def merges(task: Task, schedule: Schedule, now: Wall) -> bool:
-    """Whether a link changes a waiting task: raises its priority, or brings forward one that was merely scheduled."""
+    """Return whether a link changes a waiting task: raises its priority, or brings forward a merely scheduled one."""
     if schedule.priority > task.priority:
         return True
     return hurries(task, schedule, now)
 
 
 def hurries(task: Task, schedule: Schedule, now: Wall) -> bool:
-    """Whether the message brings forward a task with a time to wait for, unless a retry, a recrawl or a rerun holds it.
+    """Return whether the message brings forward a waiting task that no retry, recrawl or rerun delays.
 
     Pages link to each other all the time: if a link cancelled a back-off, each failing page would be hammered.
     """
@@ -58,7 +58,7 @@ def hurries(task: Task, schedule: Schedule, now: Wall) -> bool:
 
 
 def restarts(task: Task, schedule: Schedule, now: Wall) -> bool:
-    """Whether a finished task is to run again: forced, with a new itag, or because its age has passed."""
+    """Return whether a finished task runs again: forced, with a new itag, or because its age has passed."""
     if schedule.force_update:
         return True
     if schedule.itag and schedule.itag != task.itag:

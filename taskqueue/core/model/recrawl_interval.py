@@ -1,17 +1,17 @@
-"""How long until a page is crawled again: sooner as it changes, later as it does not. Pure functions.
+"""Interval until a page is crawled again: shorter if it changes, longer if it does not. Pure functions.
 
-    a success ──► has the page changed?    yes: interval × 0.8    no: × 1.4    nobody can tell: as it was
-                    1. what the report says of it
-                    2. else whether the first of these differs that both this report and the last one have:
+    a success ──► has the page changed?    yes: interval × 0.8    no: × 1.4    unknown: unchanged
+                    1. by ``changed`` of the report
+                    2. else by the first of these that both this report and the last one have:
                        content_hash, etag, last_modified
 
-The rates are those that Apache Nutch comes with (``AdaptiveFetchSchedule``: db.fetch.schedule.adaptive.dec_rate and
-inc_rate in its nutch-default.xml). With them an interval comes to rest where the page has changed at 60 of 100 visits.
+The rates are the defaults of Apache Nutch (``AdaptiveFetchSchedule``: db.fetch.schedule.adaptive.dec_rate and
+inc_rate in its nutch-default.xml). With them an interval settles where the page has changed at 60 of 100 visits.
 That is 0.9 times the mean time between its changes, if these come as in a Poisson process, as those of pages do (Cho
 and Garcia-Molina, "Effective page refresh policies for web crawlers", ACM Transactions on Database Systems, 2003).
 
-The interval stays between the bounds that the schedule gives. A task waits for it ± 10 % (``jitter``), which is not
-kept: pages that were pushed at one time would all come back at one time, for ever.
+The interval stays within the bounds of the schedule. A task waits for it ± 10 % (``jitter``), which is not
+stored: without it pages that were pushed together would always come back together.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ GROW: Final = 1.4
 
 
 class PageFacts(Struct, frozen=True, array_like=True, gc=False):
-    """What is known of the page of a task: kept with its spec, and sent with it when it is handed out.
+    """Facts about the page of a task: stored with its spec, and sent to the fetcher with it.
 
     Attributes:
         interval: seconds from one run to the next.
-        etag, last_modified, content_hash: as the last report said; empty: unknown.
+        etag, last_modified, content_hash: values of the last report; empty if unknown.
     """
 
     interval: AgeSeconds
@@ -45,12 +45,12 @@ NOTHING_SAID: Final = Fetched()
 
 
 def facts_bytes(page: PageFacts) -> int:
-    """Approximate bytes of what is known of a page."""
+    """Return the approximate bytes of the facts about a page."""
     return len(page.etag) + len(page.last_modified) + len(page.content_hash)
 
 
 def good_for(schedule: Schedule, page: PageFacts | None = None) -> float | None:
-    """Seconds for which a success is good, by the schedule and what is known of the page; None: for ever."""
+    """Return the seconds for which a success is good, by schedule and facts about the page; None for ever."""
     bounds = schedule.recrawl
     if bounds is None:
         return schedule.age
@@ -60,15 +60,15 @@ def good_for(schedule: Schedule, page: PageFacts | None = None) -> float | None:
 
 
 def recurs_after(schedule: Schedule, page: PageFacts | None = None) -> float | None:
-    """Seconds from a success to the task's next run, before jitter; None: it does not run again by itself."""
+    """Return the seconds from a success to the task's next run, before jitter; None if it does not recur."""
     return good_for(schedule, page) if schedule.auto_recrawl or schedule.recrawl is not None else None
 
 
 def after_success(known: PageFacts, bounds: Recrawl, said: Fetched) -> PageFacts:
-    """What is known after a success with this report.
+    """Return the facts about a page after a success with this report.
 
-    Unless the page is the same, what the report does not say of it is unknown: a former etag would be that of another
-    page. A report that says nothing of it leaves everything as it was.
+    Unless the page is the same, facts that the report omits are unknown: a former etag would be that of another
+    version. A report without facts leaves everything as it was.
     """
     changed = has_changed(known, said)
     interval = known.interval
@@ -83,7 +83,7 @@ def after_success(known: PageFacts, bounds: Recrawl, said: Fetched) -> PageFacts
 
 
 def has_changed(known: PageFacts, said: Fetched) -> bool | None:
-    """Whether the page is another one than at the last report; None: nobody can tell."""
+    """Return whether the page has changed since the last report; None if that is unknown."""
     if said.changed is not None:
         return said.changed
     if said.content_hash and known.content_hash:
@@ -96,10 +96,10 @@ def has_changed(known: PageFacts, said: Fetched) -> bool | None:
 
 
 def as_replaced(schedule: Schedule, known: PageFacts | None) -> PageFacts | None:
-    """What is still known of a page whose task is described anew and is to be run whatever its page says.
+    """Return the facts to keep about the page of a task that is replaced and runs whatever its page is.
 
-    Its interval was found out slowly, and the page is the same. What a conditional request needs is forgotten: whoever
-    forces a run wants the page, not to be told that it has not changed.
+    The interval stays, as it took many runs to find. Values for conditional requests are dropped: a forced run is to
+    get the page, not the answer that it has not changed.
     """
     if schedule.recrawl is None or known is None:
         return None

@@ -1,18 +1,18 @@
-"""How long what is left of a project takes: a range of seconds, or the reason why there is none. One pure function.
+"""Estimate of a project's remaining time: a range of seconds, or a reason why there is none. One pure function.
 
     tasks left  ╭─╮ peak
               ╭─╯ ╰──╮      attempts and ends since the peak, by busy time, give two rates:
             ──╯      ╰── now    fastest   each attempt leaves one task fewer
-                                slowest   as many come as came, and what failed comes again
+                                slowest   new tasks and retries keep coming as before
 
 Rules:
-1. The range is from the fastest to the slowest rate of the last five minutes and of the last hour, and a margin.
+1. The range is from the fastest to the slowest rate of the last five minutes and of the last hour, plus a margin.
 2. No rate is above the project's own, or that of its shared bucket.
-3. Three quiet periods in a row or more are not busy: nobody fetched, or the project was paused.
-4. What came before nothing was left does not count.
-5. There is no end in sight if what is left has not become fewer by more than chance, or peaks again and again as high;
-   and more comes than ends, a single push aside. Else it is unclear yet.
-6. What waits for a retry or for its time is counted apart, and gets no time.
+3. Three or more quiet periods in a row are not busy: no fetcher worked, or the project was paused.
+4. Events before the project was last empty do not count.
+5. There is no end in sight if the tasks left have not become fewer by more than chance, or peak as high again and
+   again; and more come than end, a single push aside. Otherwise it is unclear yet.
+6. Tasks that wait for a retry or for their time are counted apart, and get no estimate.
 7. Time passes only in active hours.
 """
 
@@ -33,37 +33,40 @@ from taskqueue.protocol.projects import Remaining
 from taskqueue.settings.environment import Hours
 
 ENDS_LEAST: Final = 20
-"""Tasks that have to end in an hour for a time to be told."""
+"""Tasks that have to end in an hour for an estimate."""
 
 QUIET_PERIODS: Final = 3
-"""In a row: they are not busy. At ENDS_LEAST in a window so many come by chance once in seven times."""
+"""Quiet periods in a row that are not busy. With ENDS_LEAST ends in a window, chance makes as many once in seven times.
+"""
 
 SIGMAS_OF_MINUTES: Final = 3.0
 SIGMAS_OF_HOUR: Final = 2.0
-"""What is left has become fewer if it has by so many times what its steps, period by period, come to by chance. Equal
-steps down need the square of that in periods: 90 s, and 8 min.
+"""Multiples of the random deviation by which the tasks left must have become fewer.
+
+The deviation adds up over the steps, period by period. Equal steps down need the square of it in periods: 90 s, and 8
+min.
 """
 
 RISES_MOST: Final = 2
-"""Periods in which a single push may arrive."""
+"""Periods in which a single push may arrive, at most."""
 
 MARGIN: Final = 0.1
-"""The rate of some minutes tells no more than this part of the time."""
+"""Part of the time by which a rate measured over minutes may be wrong."""
 
 SLOWEST: Final = 1e-9
-"""Tasks a second: a rate may be so small that it is 0 when it is divided."""
+"""Tasks a second below which no rate falls, so that dividing by it is safe."""
 
 SWITCHES_MOST: Final = 32
-"""Ends of active hours that are looked up; beyond them time is taken to pass as it did up to there."""
+"""Ends of active hours that are computed, at most; beyond them time passes at the average so far."""
 
 
 class Work(NamedTuple):
-    """What is to be done.
+    """Work of a project that is left.
 
     Attributes:
-        left: tasks that wait for no time; ``runnable`` of them for no other task either.
+        left: tasks that wait for no time; ``runnable`` ones wait for no other task either.
         unfinished: tasks that have to end before the project is finished.
-        held_back: of these, those that wait for a retry; None: not known yet.
+        held_back: those of them that wait for a retry; None if not known yet.
         later: other delayed tasks.
     """
 
@@ -75,12 +78,12 @@ class Work(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What keeps the project from being faster.
+    """Limits of the project's speed.
 
     Attributes:
-        stands: why it hands out nothing; empty: it does.
+        stands: reason why it dispatches nothing; empty if it does.
         rate: tasks a second, at most.
-        retry_seconds: the longest delay before a retry, of those that the project's retries reach.
+        retry_seconds: longest delay before a retry, among those that the project's retries reach.
     """
 
     stands: RemainingReason
@@ -89,7 +92,7 @@ class Limits(NamedTuple):
 
 
 class _Drain(NamedTuple):
-    """Tasks a second by which what is left became fewer."""
+    """Tasks a second by which the tasks left became fewer."""
 
     fastest: float
     slowest: float
@@ -98,11 +101,11 @@ class _Drain(NamedTuple):
 def estimate(
     work: Work, limits: Limits, minutes: Recent, hour: Recent, now: Wall, hours: Callable[[float], Hours]
 ) -> Remaining:
-    """How far it is at ``now`` (unix seconds).
+    """Estimate the remaining time at ``now`` (unix seconds).
 
     Args:
-        minutes, hour: what happened in the last five minutes and in the last hour.
-        hours: see ``Environment``, of its active hours.
+        minutes, hour: events of the last five minutes and of the last hour.
+        hours: see ``Environment``; of the project's active hours.
     """
     new, done = _rates(minutes)
     found = Remaining(new, done, work.left, work.held_back, work.later, limits.retry_seconds)
@@ -123,7 +126,7 @@ def estimate(
 
 
 def _stands(work: Work, limits: Limits, minutes: Recent, hour: Recent) -> RemainingReason:
-    """Why no time can be told, whatever the rates are."""
+    """Return a reason against an estimate at any rate; empty if there is none."""
     if not work.left:
         return "nothing-left"
     if limits.stands:
@@ -136,7 +139,7 @@ def _stands(work: Work, limits: Limits, minutes: Recent, hour: Recent) -> Remain
 
 
 def _growing(minutes: Recent, hour: Recent, work: Work, drains: Sequence[_Drain | None]) -> RemainingReason:
-    """Whether there is no end in sight, or none to be seen yet."""
+    """Return ``growing`` or ``unclear`` if no end is in sight; empty if one is."""
     lately, hourly = drains
     left = [work.unfinished, *_left_before(hour, work.unfinished)]
     is_one_push = sum(after > before for after, before in pairwise(left)) <= RISES_MOST
@@ -152,7 +155,7 @@ def _growing(minutes: Recent, hour: Recent, work: Work, drains: Sequence[_Drain 
 
 
 def _come(recent: Recent) -> list[int]:
-    """New tasks by period, without those of a single push: of a rise in RISES_MOST periods at most."""
+    """Return new tasks by period, without those of a single push: of a rise in RISES_MOST periods at most."""
     rises = [new > ended for new, ended in zip(recent.new, recent.ended, strict=True)]
     if sum(rises) > RISES_MOST:
         return recent.new
@@ -160,7 +163,7 @@ def _come(recent: Recent) -> list[int]:
 
 
 def _peaks_again(left: Sequence[int]) -> bool:
-    """Whether the last peak is as high as the first, of several; the newest comes first."""
+    """Return whether the last of several peaks is as high as the first; the newest value comes first."""
     peaks = [
         left[place]
         for place in range(1, len(left) - 1)
@@ -170,7 +173,7 @@ def _peaks_again(left: Sequence[int]) -> bool:
 
 
 def _left_before(recent: Recent, unfinished: int) -> list[int]:
-    """What was left before each period, the newest first, as far back as there was anything."""
+    """Return the tasks left before each period, the newest first, back to when there were none."""
     left: list[int] = []
     for new, ended in zip(recent.new, recent.ended, strict=True):
         unfinished += ended - new
@@ -181,7 +184,7 @@ def _left_before(recent: Recent, unfinished: int) -> list[int]:
 
 
 def _drain(recent: Recent, unfinished: int, most: float, sigmas: float) -> _Drain | None:
-    """How fast it became less since there was most; None: it has not, or too few have ended since."""
+    """Return the rates since the peak of tasks left; None if they have not become fewer, or too few have ended."""
     left = _left_before(recent, unfinished)
     periods = left.index(max(left)) + 1 if left else 0
     steps = list(map(sub, recent.ended[:periods], recent.new[:periods]))
@@ -195,7 +198,7 @@ def _drain(recent: Recent, unfinished: int, most: float, sigmas: float) -> _Drai
 
 
 def _busy_seconds(recent: Recent, periods: int) -> float:
-    """Seconds of the last periods in which there were attempts, and of short pauses between them."""
+    """Return the seconds of the last periods with attempts, and of short pauses between them."""
     seconds, quiet = 0.0, 0.0
     length = recent.passed
     in_a_row = 0
@@ -210,7 +213,7 @@ def _busy_seconds(recent: Recent, periods: int) -> float:
 
 
 def _rates(minutes: Recent) -> tuple[float, float]:
-    """New tasks, without those of a single push, and ended tasks a second, since the first event of these minutes."""
+    """Return new tasks, without those of a single push, and ended tasks, per second since the first event."""
     events = [new + attempts for new, attempts in zip(minutes.new, minutes.attempts, strict=True)]
     periods = max((place + 1 for place, count in enumerate(events) if count), default=0)
     if not periods:
@@ -220,7 +223,7 @@ def _rates(minutes: Recent) -> tuple[float, float]:
 
 
 def _passing(seconds: float, now: Wall, hours: Callable[[float], Hours]) -> float:
-    """How long it takes until so many seconds of active hours have passed."""
+    """Return the seconds until ``seconds`` of active hours have passed."""
     at, open_seconds = float(now), 0.0
     for _ in range(SWITCHES_MOST):
         is_open, until = hours(at)

@@ -1,11 +1,11 @@
-"""The set of tasks of a rerun, as it is collected and gone through in steps: values, and what one step changes of them.
+"""Set of tasks of a rerun, collected and gone through in steps: values, and changes by one step.
 
-    walk     from the first task along the edges: each task gets a place, each edge between two is noted
-    order    what waits for none that has not been ordered, comes next: so parents come before their children
-    reset    in that order, each task that is meant is blocked
-    release  in that order, what waits for no other of the set may run
+    walk     from the first task along the edges: each task gets a place, each edge between two is stored
+    order    tasks that wait for no unordered one come next, so parents come before their children
+    reset    in that order, each task that is to run again is blocked
+    release  in that order, tasks that wait for no other of the set may run
 
-The noted edges are as they were when the walk came by: what changes meanwhile does not confuse the order.
+The stored edges are those that the walk found: later changes don't confuse the order.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 RerunPhase = Literal["walk", "order", "reset", "release"]
 
 LEFT, RESET, HELD = range(3)
-"""What became of a task: left as it is, blocked by others of the set, or held until all others are reset."""
+"""Fate of a task: left as it is, blocked by others of the set, or delayed until all others are reset."""
 
 
 class RerunCursor(Struct, array_like=True):
-    """How far a rerun has come.
+    """Progress of a rerun.
 
     Attributes:
-        position: in this phase, how many tasks it is through with.
-        after: of the next one, the key of the last edge; empty: none.
-        walked, ordered: how many tasks have a place, and have a place in the order.
-        layer: the last one of which a task has been noted; -1: none.
-        named: how many taskids have been noted.
+        position: number of tasks that it has finished in this phase.
+        after: key of the last edge of the next task; empty if none.
+        walked, ordered: number of tasks with a place in the walk, and in the order.
+        layer: last layer of which a task has been recorded; -1 if none.
+        named: number of taskids that have been recorded.
     """
 
     phase: RerunPhase = "walk"
@@ -47,11 +47,11 @@ class RerunCursor(Struct, array_like=True):
 
 
 class RerunMember(Struct, array_like=True):
-    """A task that the walk came to.
+    """Task that the walk has reached.
 
     Attributes:
-        is_meant: it is to run again; if not, it only leads to others.
-        waiting: how many of the set it waits for that have not been ordered yet.
+        is_meant: True if it is to run again, False if it only leads to others.
+        waiting: number of tasks of the set that it waits for and that have not been ordered yet.
         fate: LEFT, RESET or HELD.
     """
 
@@ -63,23 +63,23 @@ class RerunMember(Struct, array_like=True):
 
     @property
     def ref(self) -> TaskRef:
-        """Its identity."""
+        """Identity of the task."""
         return TaskRef(self.project, self.taskid)
 
 
 class Ordered(NamedTuple):
-    """A place in the order: the task's place in the walk, and its layer."""
+    """Place in the order: the task's place in the walk, and its layer."""
 
     position: int
     layer: int
 
 
 class RerunRef(NamedTuple):
-    """What the next step of a rerun needs; ``limit`` tasks and edges of them, about.
+    """Request for the next step of a rerun: ``limit`` tasks and edges of them, about.
 
     Attributes:
-        to_parents: the walk goes from tasks to those that they wait for.
-        propagations: no propagation that is still to be carried on has a smaller number.
+        to_parents: True if the walk goes from tasks to those that they wait for.
+        propagations: lower bound of the numbers of propagations that are still to be carried on.
     """
 
     operation: int
@@ -92,17 +92,17 @@ class RerunRef(NamedTuple):
 
 
 class FoundRerun(Struct):
-    """Answer to a RerunRef. Where edges are read ahead, from tasks that the step will come to if nothing is against it.
+    """Answer to a RerunRef, with edges of tasks read ahead.
 
     Attributes:
-        members: by place in the walk.
-        positions: places in the walk, of those tasks that have one.
-        order: by place in the order.
-        edges: walk: to where it goes on; reset: to all parents.
-        children: order: places in the walk of those that wait for the task at one, the key of the last, and whether
-            there are further ones.
-        successes: reset: by task, the number of its last success that its children have still to be told of.
-        has_all_successes: if not, there are too many.
+        members: tasks by place in the walk.
+        positions: places in the walk, of tasks that have one.
+        order: entries by place in the order.
+        edges: walk: edges along which it goes on; reset: edges to all parents.
+        children: order: places in the walk of the tasks that wait for the one at a place, the key of the last, and
+            whether there are no more.
+        successes: reset: by task, number of its last success that its children still have to learn of.
+        has_all_successes: False if there are too many.
     """
 
     members: dict[int, RerunMember] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class FoundRerun(Struct):
 
 
 class FoundChildren(NamedTuple):
-    """See ``FoundRerun``."""
+    """Children in ``FoundRerun``."""
 
     positions: list[int]
     last: bytes
@@ -123,12 +123,12 @@ class FoundChildren(NamedTuple):
 
 
 class RerunWrites(Struct):
-    """What one step has found out.
+    """Findings of one step.
 
     Attributes:
-        members: that are new or have changed, by place in the walk.
-        positions: of the new ones.
-        edges: from a parent to a child, by places in the walk.
+        members: new or changed tasks, by place in the walk.
+        positions: places in the walk of new tasks.
+        edges: edges from a parent to a child, by places in the walk.
         order: new places in the order.
     """
 
@@ -140,7 +140,7 @@ class RerunWrites(Struct):
 
 
 class RerunSet:
-    """The set during a step: what was found, with the step's own changes laid over."""
+    """Set during a step: what was looked up, overridden by the step's own changes."""
 
     __slots__ = ("_found", "cursor", "writes")
 
@@ -151,28 +151,28 @@ class RerunSet:
 
     @property
     def has_all_successes(self) -> bool:
-        """Whether ``untold_success`` knows all; if not, they are to be told first."""
+        """True if ``untold_success`` knows all; if not, children must learn of them first."""
         return self._found.has_all_successes
 
     def note_success(self, ref: TaskRef, number: int) -> None:
-        """A task has succeeded in this very turn."""
+        """Record that a task has succeeded in this turn."""
         self._found.successes[ref] = number
 
     def untold_success(self, ref: TaskRef) -> int:
-        """The number of the task's last success that its children had still to be told of; 0: there is none."""
+        """Return the number of the task's last success that its children still have to learn of; 0 if there is none."""
         return self._found.successes.get(ref, 0)
 
     def member(self, position: int) -> RerunMember:
-        """The task at a place in the walk, to be read; see ``change``."""
+        """Return the task at a place in the walk, read-only; see ``change``."""
         return self.writes.members.get(position) or self._found.members[position]
 
     def change(self, position: int) -> RerunMember:
-        """The task at a place in the walk, to be changed."""
+        """Return the task at a place in the walk, to be changed."""
         member = self.writes.members[position] = self.member(position)
         return member
 
     def position(self, ref: TaskRef) -> int | None:
-        """The place of a task in the walk; None: it has none."""
+        """Return the place of a task in the walk; None if it has none."""
         position = self.writes.positions.get(ref)
         return self._found.positions.get(ref) if position is None else position
 
@@ -185,7 +185,7 @@ class RerunSet:
         return position
 
     def connect(self, parent: int, child: int) -> None:
-        """Note an edge between two places in the walk."""
+        """Record an edge between two places in the walk."""
         self.writes.edges[parent, child] = None
         self.change(child).waiting += 1
 
@@ -195,7 +195,7 @@ class RerunSet:
         self.cursor.ordered += 1
 
     def next_walked(self) -> Iterator[tuple[int, RerunMember, FoundEdges]]:
-        """The tasks at the next places in the walk as long as their edges were found; the cursor follows."""
+        """Yield the tasks at the next places in the walk as long as their edges were looked up, and move the cursor."""
         cursor = self.cursor
         while cursor.position < cursor.walked:
             member = self.writes.members.get(cursor.position) or self._found.members.get(cursor.position)
@@ -209,7 +209,7 @@ class RerunSet:
             self._advance()
 
     def next_with_children(self) -> Iterator[tuple[Ordered, list[int]]]:
-        """The next ones in the order and those who wait for them, as long as these were found; the cursor follows."""
+        """Yield the next entries of the order with their children while these were looked up; move the cursor."""
         cursor = self.cursor
         while cursor.position < cursor.ordered:
             ordered = self.writes.order.get(cursor.position) or self._found.order.get(cursor.position)
@@ -223,7 +223,7 @@ class RerunSet:
             self._advance()
 
     def next_ordered(self) -> Iterator[tuple[int, RerunMember, FoundEdges | None]]:
-        """The next ones in the order that were found, with their edges to parents if these were; the cursor follows."""
+        """Yield the next entries of the order that were looked up, with edges to parents if found; move the cursor."""
         while self.cursor.position in self._found.order:
             position = self._found.order[self.cursor.position].position
             member = self.member(position)
@@ -231,7 +231,7 @@ class RerunSet:
             self._advance()
 
     def begin(self, phase: RerunPhase) -> None:
-        """Go on to the next phase."""
+        """Begin the next phase."""
         self.cursor.phase, self.cursor.position, self.cursor.after = phase, 0, b""
 
     def _advance(self) -> None:

@@ -1,7 +1,7 @@
-"""The arithmetic of retention: which keys of finished tasks are past it, and when the first one will be.
+"""Arithmetic of retention: keys of finished tasks that are past it, and when the first one will be.
 
-The order of a finished state begins with what ended first. ``low`` is a lower bound of its keys: the time in it and the
-project's retention tell when there is something to look up, without a look at the store.
+The order of a finished state begins with the task that ended first. ``low`` is a lower bound of its keys: with its
+time and the project's retention, the core knows without a look-up when there is something to look up.
 """
 
 from __future__ import annotations
@@ -16,37 +16,35 @@ from taskqueue.protocol.fields import Wall
 from taskqueue.settings.settings import Settings
 
 NO_ENTRY: Final = NO_FLOOR - 1
-"""The lower bound of an empty order; above every key that a task can have."""
+"""Lower bound of an empty order; above every key of a task."""
 
 LATE_PART: Final = 0.1
 LATE_AT_LEAST: Final = 1.0
 LATE_AT_MOST: Final = 60.0
-"""Seconds for which expired tasks may stay, so that many are dropped in one turn: a tenth of the retention, within
-these bounds.
-"""
+"""Bounds of the seconds that expired tasks may stay, a tenth of the retention, so that many are dropped in one turn."""
 
 
 def keeps_of(settings: Settings) -> tuple[float, ...]:
-    """Retention in seconds of success, failed and cancelled; empty: for ever."""
+    """Return the retention in seconds of success, failed and cancelled; empty to keep them for ever."""
     keep = settings.keep
     keeps = keep.success, keep.failed, keep.cancelled
     return () if all(each == inf for each in keeps) else keeps
 
 
 def old_below(keep: float, now: Wall) -> int:
-    """The key below which tasks are past a retention of ``keep`` seconds; ``now`` in unix seconds."""
+    """Return the key below which tasks are past a retention of ``keep`` seconds; ``now`` in unix seconds."""
     return 0 if keep > now else (floor((now - keep) * 1e6) + 1) << SEQ_BITS
 
 
 def old_at(low: int, keep: float) -> float:
-    """When to look for tasks past their retention (unix seconds); inf: never."""
+    """Return when to look for tasks past their retention (unix seconds); inf if never."""
     if low == NO_ENTRY:
         return inf
     return key_time(low) + keep + min(max(keep * LATE_PART, LATE_AT_LEAST), LATE_AT_MOST)
 
 
 def lows_of(record: ProjectRecord) -> list[int]:
-    """Lower bounds by state, as stored; NO_ENTRY for a state in which the project knows no task."""
+    """Return lower bounds by state, as stored; NO_ENTRY for a state without known tasks."""
     lows = [NO_ENTRY] * len(STATE_NAMES)
     for place, state in enumerate(OVER):
         if getattr(record.counts, STATE_NAMES[state]):
@@ -55,8 +53,8 @@ def lows_of(record: ProjectRecord) -> list[int]:
 
 
 def packed_lows(lows: Sequence[int]) -> bytes:
-    """Lower bounds as stored."""
-    packed = 0  # one number is packed in a quarter of the time that three take
+    """Pack lower bounds for the store."""
+    packed = 0  # packing one number takes a quarter of the time of three
     for state in OVER:
         packed = packed << 8 * KEY_BYTES | lows[state]
     return packed.to_bytes(len(OVER) * KEY_BYTES, "big")

@@ -1,16 +1,16 @@
-"""What a failure leads to: another attempt after a delay, or the end. One decision table, a pure function.
+"""Outcome of a failure: another attempt after a delay, or the end. One decision table, a pure function.
 
-failed with      retry: false        over
+failed with      retry: false        finished as failed
                  retry_after         after that long, no retry used up; after PUT_OFF_AT_ONCE times in a row not before
                                      PUT_OFF_SECONDS
-                 a host throttles    at once behind its equals, no retry used up; after THROTTLED_MOST in a row as below
-                 a lease run out     at once after an attempt that had not, if a retry is left; else as below
-                 anything else       retries left: after retry_delay[retried], at most age; else over
-                                     recurring: never over: after the last delay or age, whichever is shorter
+                 a throttling host   at once behind its equals, no retry used up; after THROTTLED_MOST in a row as below
+                 a lease run out     at once if the attempt before had not, and a retry is left; else as below
+                 anything else       retries left: after retry_delay[retried], at most age; else finished
+                                     recurring, never finished: after the last delay or age, whichever is shorter
 
-If a report says whether the attempt uses up a retry (``counts``), it is no matter whether the host throttles:
+If a report says whether the attempt uses up a retry (``counts``), throttling makes no difference:
 
-counts: true         as anything else, but after retry_after if that is said
+counts: true         as anything else, but after retry_after if that is given
 counts: false        after retry_after, else after retry_delay[retried]; after PUT_OFF_AT_ONCE times in a row not before
                      PUT_OFF_SECONDS
 """
@@ -25,10 +25,10 @@ from taskqueue.protocol.values import Schedule
 from taskqueue.settings.settings import Settings
 
 THROTTLED_MOST: Final = 20
-"""How often in a row a host may throttle a task before that uses up its retries."""
+"""Times in a row that a host may throttle a task before that uses up its retries."""
 
 PUT_OFF_AT_ONCE: Final = 2
-"""How often in a row a fetcher may put a task off by less than PUT_OFF_SECONDS: it would run it without end."""
+"""Times in a row that a fetcher may put a task off by less than PUT_OFF_SECONDS; without a bound it would loop."""
 
 PUT_OFF_SECONDS: Final = 1.0
 
@@ -37,9 +37,9 @@ class Retry(NamedTuple):
     """Another attempt.
 
     Attributes:
-        delay: seconds until it may be made; 0 is at once.
-        counts: it uses up a retry.
-        behind: it goes behind its equals.
+        delay: seconds until the attempt; 0 for at once.
+        counts: True if it uses up a retry.
+        behind: True if it goes behind its equals.
     """
 
     delay: float
@@ -48,7 +48,7 @@ class Retry(NamedTuple):
 
 
 def after_failure(spec: Spec, settings: Settings, retried: int) -> Retry | None:
-    """The next attempt of a task that has failed ``retried`` times before; None: it is over."""
+    """Return the next attempt of a task that has failed ``retried`` times before; None if it has failed for good."""
     if not gives_up(spec.schedule, settings, retried + 1):
         return Retry(delay_after(spec, settings, retried), True)
     if recurs_after(spec.schedule) is not None:
@@ -57,7 +57,7 @@ def after_failure(spec: Spec, settings: Settings, retried: int) -> Retry | None:
 
 
 def delay_after(spec: Spec, settings: Settings, retried: int) -> float:
-    """Seconds that a task waits which has failed ``retried`` times before: a step of the table, at most its age."""
+    """Return the seconds until the next attempt after ``retried`` earlier failures: a table step, at most its age."""
     table = settings.retry_delay
     delay = table[min(retried, len(table) - 1)]
     age = good_for(spec.schedule, spec.page)
@@ -65,19 +65,19 @@ def delay_after(spec: Spec, settings: Settings, retried: int) -> float:
 
 
 def after_put_off(seconds: float, times: int) -> Retry:
-    """The next attempt of a task that its fetcher has put off, which makes ``times`` in a row."""
+    """Return the next attempt of a task that its fetcher has put off for the ``times``-th time in a row."""
     return Retry(max(seconds, PUT_OFF_SECONDS) if times > PUT_OFF_AT_ONCE else seconds, False)
 
 
 def after_throttle(spec: Spec, settings: Settings, retried: int, throttled: int) -> Retry | None:
-    """The next attempt of a task whose host has asked for a pause, as it had ``throttled`` times in a row before."""
+    """Return the next attempt of a task whose host throttles, as ``throttled`` times in a row before."""
     if throttled < THROTTLED_MOST:
         return Retry(0.0, False, behind=True)
     return after_failure(spec, settings, retried)
 
 
 def after_timeout(spec: Spec, settings: Settings, retried: int, *, timed_out: bool) -> Retry | None:
-    """The next attempt of a task whose lease ran out; ``timed_out``: the attempt before had run out, too."""
+    """Return the next attempt of a task whose lease ran out; ``timed_out`` if the attempt before had, too."""
     retry = after_failure(spec, settings, retried)
     if retry is None or timed_out:
         return retry
@@ -85,5 +85,5 @@ def after_timeout(spec: Spec, settings: Settings, retried: int, *, timed_out: bo
 
 
 def gives_up(schedule: Schedule, settings: Settings, failures: int) -> bool:
-    """Whether so many failures exhaust the task's retries."""
+    """Return whether this number of failures exhausts the task's retries."""
     return failures > (settings.retries if schedule.retries is None else schedule.retries)

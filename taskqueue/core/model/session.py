@@ -1,4 +1,4 @@
-"""Client processes: what they have asked, what they hold, when they were last heard, and which connections they use.
+"""Sessions of clients: their requests, leases, connections, and when they were last heard.
 
 A session is one run of one client process, whatever connections it uses. As a *producer* it sends numbered requests;
 the answers to the last ``OUTCOME_WINDOW`` of them are kept, so that a repeat is answered and not done again. As a
@@ -8,33 +8,33 @@ A fetcher has room for
 
     capacity - |leases that it has not passed on, and tasks that it runs or may run without one|   more tasks
 
-1. A lease that ended by its fetcher's own word (``done``, ``release``, a hello without it) takes no room any more.
-2. One that ended otherwise (its time, a cancel, another process) keeps its room, because somebody may still work on the
-   task, until ``done``, ``release`` or silence, or a hello without it that was said after the fetcher had seen it.
-3. In all sessions together no more leases that have ended take room than ``max_leases``; beyond that they take none.
-4. A place that is held so *hangs*. Each is counted by its token, also if the fetcher's hellos tell nothing of it.
-   Those that they state beyond the tokens that they name are counted, too. Unless it is over its capacity,
+1. A lease ended by its own fetcher (``done``, ``release``, a hello without it) frees its place.
+2. A lease ended otherwise (its time, a cancel, another process) keeps its place, because the fetcher may still run the
+   task, until ``done``, ``release`` or silence, or a hello without it that the fetcher sent after it had seen it.
+3. In all sessions together at most ``max_leases`` ended leases keep places; beyond that they keep none.
+4. A place kept so *hangs*. Each is counted by its token, even if the fetcher's hellos don't mention it.
+   Places that hellos state beyond the tokens that they name are counted, too. Unless the fetcher exceeds its capacity,
 
        free + running + hung = capacity
 
-5. A fetcher that hands back what it had stated room for gets nothing for a while, longer each time: ``hand_back``.
+5. A fetcher that hands back tasks although it had stated room gets none for a while, longer each time: ``hand_back``.
 
 One connection may have half of all leases (``Connections``):
 
     max_leases ──half of it──► the leases of all sessions of one connection together
-                                 │ reached: its fetchers are set aside, and get nothing
-                                 │ a lease has ended, or a session has moved to another connection: they may try again
+                                 │ reached: its fetchers are set aside, and get no tasks
+                                 │ a lease ends, or a session moves to another connection: they may try again
 
 So no peer can hold all tasks, however many sessions it makes up. A session that moves to another connection takes its
-leases along. While no more than half of ``max_leases`` are out in all, nothing is counted.
+leases along. While at most half of ``max_leases`` are out in all, nothing is counted.
 
-The names of projects that fetchers want tasks of (``Wishes``) are in memory once for each distinct set:
+Names of the projects that fetchers want tasks of (``Wishes``) are in memory once for each distinct set:
 
     hello ──names──► exchange ──► the set that the session, and its ring, use
                         │ the last session with a set is gone, or states another: the set is dropped
                         │ over NAMES_MOST names in all sets together: refused
 
-What peers state must not fill the memory: a thousand names in each of ten thousand hellos would be some gigabytes.
+Hellos must not fill the memory: a thousand names in each of ten thousand hellos would be some gigabytes.
 """
 
 from __future__ import annotations
@@ -52,28 +52,30 @@ from taskqueue.protocol.fetchers import SHOWN_WISHES, Fetcher, Hello, Hung, Hung
 from taskqueue.protocol.fields import OUTCOME_WINDOW, Boot, Peer
 
 Interest = frozenset[str] | None
-"""Names of the projects that a fetcher wants tasks of; None: any."""
+"""Names of the projects that a fetcher wants tasks of; None for any."""
 
 REST_SECONDS: Final = 0.125
-"""Seconds for which a fetcher that has handed back tasks gets nothing; doubled each time."""
+"""Seconds for which a fetcher that has handed back tasks gets none; doubled each time."""
 REST_MOST_SECONDS: Final = 10.0
 
 HUNG_URL_CHARS: Final = 200
-"""Characters kept of the url that a hello states of a task that hangs: 2 MB for 10,000 fetchers, with 8,192 80 MB."""
+"""Characters kept of the url of a hanging task in a hello: 2 MB for 10,000 fetchers, 80 MB with 8,192."""
 
 JUMP_MOST: Final = 2**20
-"""By how much a number may exceed all known ones of its session. A client that counts never comes near; one that sends
-2^63 in somebody else's session must not make all of that one's later numbers too old.
+"""Largest gap between a request's number and all known ones of its session.
+
+A client that counts never comes near. A client that sends 2^63 in the session of another must not make all later
+numbers of that session too old.
 """
 
 
 class EndedLease(NamedTuple):
-    """A lease that has ended although its fetcher has not said so, and that still holds a place of it.
+    """Lease that has ended without its fetcher's answer and still occupies a place of it.
 
     Attributes:
-        number: of the ``select`` message that told of it; 0: its fetcher has seen it.
+        number: number of the ``select`` message with the lease; 0 if its fetcher has seen it.
         at: boot-clock seconds of its end, or at which its fetcher was first heard to run the task without a lease.
-        project, taskid: of its task; empty if only the fetcher knows them.
+        project, taskid: the task; empty if only the fetcher knows it.
     """
 
     number: int
@@ -83,42 +85,42 @@ class EndedLease(NamedTuple):
 
 
 class Session:
-    """One client process.
+    """Session of a client process.
 
     Attributes:
-        id: as it chose; a secret between it and the daemon.
-        pseudonym: what people are shown in place of the id.
-        mask: what makes a token of a number: see ``chance``.
-        peer: where it was last heard.
-        address: of its machine then, for people.
+        id: chosen by the client; a secret between it and the daemon.
+        pseudonym: shown in place of the id.
+        mask: turns a number into a token: see ``chance``.
+        peer: connection at which it was last heard.
+        address: address of its machine then, to be shown.
         heard_at: boot-clock seconds at which it was last heard.
-        saved_at: unix seconds at which it was last heard, as the store has it; 0: it is not stored.
-        kept_requests: numbers of the requests that have a kept outcome, by number modulo the window, as in the store;
-            None: it has not been asked for them yet. The outcomes themselves are read again for the rare repeat.
-        highest: greatest of them.
-        latest: greatest number that is known of it, that of a hello or of what only reads included; 0: none.
-        last_hello: number of the last hello heeded; older ones that arrive late are not.
-        asked_for_hello: the address at which it was asked to say one, because it had said none since the start.
-        select_number: of the last ``select`` sent.
-        leases: what it holds, by token, oldest first.
-        done, failed: attempts of its leases that ended so, those that ran out of time among the failed ones.
-        ended: by token, leases that have ended but still take room, the first one first.
+        saved_at: unix seconds at which it was last heard, as stored; 0 if it is not stored.
+        kept_requests: numbers of the requests with a kept outcome, by number modulo the window, as in the store; None
+            if not looked up yet. The outcomes themselves are read again for the rare repeat.
+        highest: greatest of these numbers.
+        latest: greatest known number of a request, hellos and reads included; 0 if none.
+        last_hello: number of the last hello applied; older ones that arrive late are ignored.
+        asked_for_hello: address at which it was asked for a hello, because it had sent none since the start.
+        select_number: number of the last ``select`` sent.
+        leases: leased tasks by token, oldest first.
+        done, failed: numbers of successful and failed attempts of its leases; timeouts are failures.
+        ended: ended leases that still occupy places, by token, the oldest first.
         usable: its capacity less the hung places that its last hello stated beyond the tokens that it named.
-        hung: what its last hello said of places that hang; None: nothing.
+        hung: hung places in its last hello; None if there were none.
         hung_since: boot-clock seconds since when the first of these hangs.
-        recalled: it was asked for a hello because a lease of it was revoked, and none has come since.
+        recalled: True if it was asked for a hello because a lease of it was revoked, and none has come since.
         passed: tokens among ``leases`` that it has passed on to another process.
         suspects: crashes of the tasks among ``leases`` that have some, by token.
-        concurrency: how many tasks it runs at once.
-        priority: who waits with a higher one is served first; written by the fair queue.
-        crashed: since it has fallen silent, tokens of what it ran then, and whether the task is to blame; None: it is
+        concurrency: number of tasks that it runs at once.
+        priority: fetchers of a higher one are served first; written by the fair queue.
+        crashed: once it is silent, tokens of the tasks that it ran, with whether the task is to blame; None while it is
             heard.
-        interest: the projects that it wants tasks of; empty, too, while it takes none; see ``Wishes``.
-        given_up: by how much it has lowered its capacity without having handed back as many tasks since.
-        rest_until: boot-clock seconds until which it gets nothing; 0: it may have tasks now.
-        rest_seconds: how long its last rest was; 0: it had none, or a report of it has counted since.
-        waits: requests of it that are to be answered later; see ``waiters``.
-        draining: its name is drained, or was when it said its last hello: it gets nothing, whatever its room.
+        interest: projects that it wants tasks of; also empty while it takes none; see ``Wishes``.
+        given_up: places by which it has lowered its capacity without having handed back as many tasks since.
+        rest_until: boot-clock seconds until which it gets no tasks; 0 if it may have some now.
+        rest_seconds: length of its last rest; 0 if it had none, or a report of it has counted since.
+        waits: number of its requests that are to be answered later; see ``waiters``.
+        draining: True if its name is drained, or was at its last hello: it gets no tasks, whatever its room.
     """
 
     __slots__ = (
@@ -194,60 +196,60 @@ class Session:
 
     @property
     def label(self) -> str:
-        """The public name."""
+        """Public name: the client's own, else the pseudonym."""
         return self.name or self.pseudonym
 
     @property
     def free(self) -> int:
-        """How many more tasks it will take; none if negative. 0 while it rests, or drains."""
+        """Number of tasks that it will take, none if negative; 0 while it rests or drains."""
         if self.rest_until or self.draining:
             return 0
-        # Not self.room: a property in a property costs 50 to 100 ns in each hand-out. The invariants compare them.
+        # Not self.room: a property in a property costs 50 to 100 ns in each dispatch. The invariants compare them.
         return self.usable - len(self.leases) - len(self.ended) + len(self.passed)
 
     @property
     def room(self) -> int:
-        """Places that nothing holds; negative if it is over its capacity."""
+        """Number of free places; negative if it is over its capacity."""
         return self.usable - len(self.leases) - len(self.ended) + len(self.passed)
 
     @property
     def beyond(self) -> int:
-        """Leases that are in none of its places: it wants fewer tasks than before, or has passed them on."""
+        """Number of leases that are in none of its places: its capacity has shrunk, or it has passed them on."""
         return min(len(self.leases), len(self.passed) + max(0, -self.room))
 
     @property
     def hung_places(self) -> int:
-        """Places that handlers hold whose leases are over."""
+        """Number of places occupied by handlers whose leases have ended."""
         return len(self.ended) + self.capacity - self.usable
 
     @property
     def fetches(self) -> bool:
-        """It wants tasks, or something holds a place of it."""
+        """True if it wants tasks, or if some occupy places of it."""
         return bool(self.capacity or self.leases or self.ended)
 
     def learn(self, outcomes: Iterable[int]) -> None:
-        """Set which requests have a stored outcome."""
+        """Set the numbers of the requests with a stored outcome."""
         self.kept_requests = {n % OUTCOME_WINDOW: n for n in outcomes}
         self.highest = max(self.kept_requests.values(), default=0)
         self.latest = max(self.latest, self.highest)
 
     def follows(self, n: int) -> bool:
-        """Whether number ``n`` is plausible after the known ones of this session; if so, it becomes known."""
+        """Return whether ``n`` is plausible after the known numbers of this session; if so, it becomes known."""
         if self.latest and n > self.latest + JUMP_MOST:
             return False
         self.latest = max(self.latest, n)
         return True
 
     def has_done(self, n: int) -> bool:
-        """Whether request ``n`` has been done, and its outcome is stored."""
+        """Return whether request ``n`` has been done, and its outcome is stored."""
         return self.kept_requests is not None and self.kept_requests.get(n % OUTCOME_WINDOW) == n
 
     def may_do(self, n: int) -> bool:
-        """Whether request ``n`` is new; False: it is so old that nobody knows."""
+        """Return whether request ``n`` is new; False if it is too old to know."""
         return n > self.highest - OUTCOME_WINDOW
 
     def note_done(self, n: int) -> None:
-        """The outcome of request ``n`` is stored, in place of the one that falls out of the window."""
+        """Record the stored outcome of request ``n``, in place of the one that falls out of the window."""
         if self.kept_requests is None:
             self.kept_requests = {}
         self.kept_requests[n % OUTCOME_WINDOW] = n
@@ -269,21 +271,21 @@ class Session:
         self.select_number = max(self.select_number, hello.seen)
 
     def take_nothing(self) -> None:
-        """It is silent: it gets nothing, and nothing is known of what it runs."""
+        """Give a silent fetcher no more tasks, and forget what it runs."""
         self.capacity = self.usable = 0
         self.ended.clear()
         self.hung = None
 
     def recall(self) -> bool:
-        """Note that it is to be asked for a hello; False: it has been, or it has not said one yet."""
+        """Record that it is to be asked for a hello; return False if it already was, or has sent none yet."""
         is_asked, self.recalled = self.recalled, True
         return not is_asked and bool(self.last_hello)
 
     def hand_back(self, count: int, now: Boot) -> float:
-        """It has handed back tasks unstarted; returns when it may have tasks again (boot-clock seconds; 0: at once).
+        """Record tasks handed back unstarted; return when it may have tasks again (boot-clock seconds; 0 for at once).
 
-        A fetcher that lowers its capacity first has stated its room truthfully all the time. One that doesn't would be
-        handed the same tasks again at once, unless it drains.
+        A fetcher that lowers its capacity first has always stated its room truthfully. One that does not would get the
+        same tasks again at once, unless it drains.
         """
         excess = count - self.given_up
         self.given_up = max(0, -excess)
@@ -293,15 +295,15 @@ class Session:
         return self.rest_until
 
     def rested(self) -> None:
-        """Its rest is over; the next one will be longer."""
+        """End its rest; the next one will be longer."""
         self.rest_until = 0.0
 
     def work_counts(self) -> None:
-        """A report of it has counted: it may have tasks at once, and its next rest will be short."""
+        """Record that a report of it has counted: it may have tasks at once, and its next rest will be short."""
         self.rest_until = self.rest_seconds = 0.0
 
     def _state_ended(self, hello: Hello, now: Boot) -> None:
-        """Update which ended leases still occupy room: those that it may not have seen yet, has, or runs."""
+        """Update the ended leases that still occupy places: those that it may not have seen yet, names, or runs."""
         if self.ended:
             mentioned = {*hello.holds, *hello.running}.difference(hello.passed)
             self.ended = {
@@ -316,21 +318,22 @@ class Session:
             self.suspects.pop(token, None)
 
     def _state_hung(self, hung: Hung, running: int, now: Boot) -> None:
-        """Keep what it says of places that hang; those beyond the tokens that it names as running take no task."""
+        """Record the hung places in a hello; those beyond the tokens that it names as running take no task."""
         self.hung = replace(hung, url=hung.url[:HUNG_URL_CHARS])
         self.hung_since = now - hung.seconds
         self.usable -= max(0, hung.places - running)
 
     def keep_ended(self, most: int) -> None:
-        """Let at most ``most`` ended leases occupy room: those known longest, then those that its hello names first.
+        """Let at most ``most`` ended leases occupy places: those known longest, then those that its hello names first.
 
-        What a fetcher claims to run is not verified: one that names a hundred thousand tokens must not fill the memory.
+        The tasks that a fetcher claims to run are not verified: one that names a hundred thousand tokens must not fill
+        the memory.
         """
         if len(self.ended) > max(0, most):
-            self.ended = dict(islice(self.ended.items(), max(0, most)))  # one that shrinks keeps its room
+            self.ended = dict(islice(self.ended.items(), max(0, most)))  # a smaller dict would keep its memory
 
     def view(self, now: Boot) -> Fetcher:
-        """The fetcher as people see it."""
+        """Return the fetcher as replies show it."""
         return Fetcher(
             session=self.pseudonym,
             name=self.name,
@@ -350,10 +353,10 @@ class Session:
         )
 
     def hung_view(self, now: Boot) -> HungPlaces | None:
-        """Its hung places as people see them; None if there is none.
+        """Return its hung places as replies show them; None if there is none.
 
-        How many there are its tokens say, also between two hellos; which one hangs for longest, and since when, its
-        last hello if that tells, as the daemon may have been restarted since that lease ended.
+        Tokens give their number, also between two hellos. The last hello, if it says so, gives the task that hangs
+        longest, and since when, as the daemon may have been restarted since that lease ended.
         """
         places, hung = self.hung_places, self.hung
         if not places:
@@ -364,31 +367,31 @@ class Session:
         return HungPlaces(places, max(0.0, now - first.at), first.project, first.taskid)
 
     def hung_seconds(self, now: Boot) -> float:
-        """How long the first of its hung places has hung; 0 if there is none."""
+        """Return how long the first of its hung places has hung; 0 if there is none."""
         view = self.hung_view(now)
         return view.seconds if view is not None else 0.0
 
     def oldest_seconds(self, now: Boot) -> float:
-        """How long it has held the oldest of its leases; 0 if it holds none."""
+        """Return the age of its oldest lease in seconds; 0 if there is none."""
         oldest = next(iter(self.leases.values()), None)
         return max(0.0, now - oldest.lease.selected_at) if oldest is not None and oldest.lease is not None else 0.0
 
 
 CONNECTION_PART: Final = 2
-"""A connection may have one in so many of ``max_leases``."""
+"""Divisor of ``max_leases`` that gives the limit of one connection."""
 
 
 def most_at_one(max_leases: int) -> int:
-    """The most leases of one connection: its part of ``max_leases``, rounded up."""
+    """Return the most leases of one connection: its part of ``max_leases``, rounded up."""
     return -(-max_leases // CONNECTION_PART)
 
 
 class HeldWelcome(NamedTuple):
-    """The answer to a hello that asked for it after the hand-out.
+    """Answer to a hello that is sent after the dispatch.
 
     Attributes:
-        number: of the last ``select`` to the session when ``turns`` was counted; -1: it was not.
-        turns: how many it may wait until all that was to be read then has been.
+        number: number of the last ``select`` to the session when ``turns`` was computed; -1 before that.
+        turns: number of turns that it may wait until all reads of that time are done.
     """
 
     session: Session
@@ -401,7 +404,7 @@ class Connections:
     """Sessions by connection, with their leases.
 
     Attributes:
-        crowded: by connection, sessions that would take tasks and were set aside.
+        crowded: sessions that would take tasks and were set aside, by connection.
     """
 
     __slots__ = ("_sessions", "crowded")
@@ -411,7 +414,7 @@ class Connections:
         self.crowded: dict[Peer, dict[str, Session]] = {}
 
     def move(self, session: Session, peer: Peer) -> bool:
-        """The session uses this connection from now on; True: it was set aside, and may try again."""
+        """Move the session to a connection; return whether it was set aside, and may try again."""
         was_crowded = self.is_crowded(session)
         self.forget(session)
         session.peer = peer
@@ -419,32 +422,32 @@ class Connections:
         return was_crowded
 
     def forget(self, session: Session) -> None:
-        """The session has no connection any more."""
+        """Remove the session from its connection."""
         for by_peer in (self._sessions, self.crowded):
             there = by_peer.get(session.peer)
             if there is not None and there.pop(session.id, None) is not None and not there:
                 del by_peer[session.peer]
 
     def has(self, session: Session) -> bool:
-        """Whether the session is registered at its present connection."""
+        """Return whether the session is registered at its present connection."""
         return self._sessions.get(session.peer, {}).get(session.id) is session
 
     def held(self, peer: Peer) -> int:
-        """Leases of all sessions of a connection; costs a look at each of them."""
+        """Return the number of leases of a connection; costs a pass over its sessions."""
         return sum(len(session.leases) for session in self._sessions.get(peer, {}).values())
 
     def set_aside(self, session: Session) -> None:
-        """The session would take tasks, but its connection may have no more."""
+        """Set aside a session that would take tasks, but whose connection may have no more."""
         self.crowded.setdefault(session.peer, {})[session.id] = session
 
     def is_crowded(self, session: Session) -> bool:
-        """Whether the session was set aside, and not called since."""
+        """Return whether the session was set aside, and not called since."""
         return session.id in self.crowded.get(session.peer, ())
 
     def call(self, most: int) -> tuple[list[Session], bool]:
-        """Sessions that may try again, at most one for each lease that their connection has room for.
+        """Return sessions that may try again, at most one for each lease that their connection has room for.
 
-        The second value: others of a connection with room are left for the next turn.
+        The second value is True if others of a connection with room are left for the next turn.
 
         Args:
             most: leases that a connection may have.
@@ -464,14 +467,14 @@ class Connections:
 
 
 NAMES_MOST: Final = 100_000
-"""Names in all sets together; each takes about 0.4 KiB, with its entries in the rings."""
+"""Names in all sets together, at most; each takes about 0.4 KiB, with its entries in the rings."""
 
 NO_WISHES: Final[frozenset[str]] = frozenset()
-"""The set of a session that takes no tasks."""
+"""Set of a session that takes no tasks."""
 
 
 class Wishes:
-    """The sets in use.
+    """Sets of project names in use.
 
     Attributes:
         names: number of names in all sets together.
@@ -485,7 +488,7 @@ class Wishes:
         self.names = 0
 
     def exchange(self, former: Interest, names: Sequence[str] | None) -> Interest:
-        """Replace a session's former set by one of these names; None: any project, which is no set.
+        """Replace a session's former set by one of these names; None for any project, which is not a set.
 
         Raises:
             Rejected: there are too many names; nothing has changed.
@@ -504,7 +507,7 @@ class Wishes:
         return new
 
     def release(self, wished: Interest) -> None:
-        """A session no longer uses this set."""
+        """Record that a session no longer uses this set."""
         if not wished:
             return
         self._holders[wished] -= 1

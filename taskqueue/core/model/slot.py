@@ -1,12 +1,12 @@
-"""A slot in memory: its best tasks, its pace, and where it waits.
+"""Slots in memory: best tasks, pace, and place where each waits.
 
-              ┌───────────────── it may go: in the order of its best task ──────────────► ready
-    in memory ┼───────────────── not before a time: in the order of that ───────────────► waiting
-              └───────────────── as many of its tasks are run as may be, or the next
-                                 ones are to be read: whatever changes that moves it ───► parked
+              ┌───────────────── may go now: ordered by best task ─────────────────────► ready
+    in memory ┼───────────────── may go later: ordered by time ────────────────────────► waiting
+              └───────────────── has all its leases, or its next tasks are to be
+                                 read: moved when that changes ────────────────────────► parked
 
 The pace is the generic cell rate algorithm (see ``slot_pace``), in *ticks* of the boot clock, a little less than a
-microsecond each, rounded so that no hand-out is early: ``due`` is when the next one is due if all came evenly, and it
+microsecond each, rounded so that no dispatch is early: ``due`` is when the next one is due at an even pace, and it
 may come ``tolerance`` before that. A delay is an interval without a tolerance.
 """
 
@@ -21,35 +21,37 @@ from taskqueue.core.model.slot_pace import SlotPace
 from taskqueue.core.model.slot_records import SlotRecord
 
 SECOND: Final = 1 << 20
-"""Ticks: whole numbers of them are exact as seconds, so that whoever sleeps until one is not woken a moment early."""
+"""Ticks per second; whole ticks are exact as seconds, so a sleep until one does not end a moment early."""
 
 AHEAD: Final = SECOND
-"""A slot of which several tasks may be run at once hands out those that are due within this time."""
+"""Ticks within which dispatches are made ahead, in a slot that may run several tasks at once."""
 
 LONG_WINDOW: Final = 60 * SECOND
-"""Of a longer window the store is told at the hand-out; shorter ones begin anew when the daemon starts."""
+"""Window in ticks beyond which dispatches are stored at once; shorter windows begin anew when the daemon starts."""
 
 FOREVER: Final = 1e11
-"""Unix seconds that nobody will see."""
+"""Unix seconds that are never reached."""
 
 STEP: Final = SECOND // 10
-"""By this much the wall clock must run ahead of the boot clock from one turn to the next to have been put forward; less
-is how clocks are kept right."""
+"""Ticks by which the wall clock must run ahead of the boot clock between two turns to count as put forward.
+
+Smaller differences come from ordinary clock adjustment.
+"""
 
 DELAY_PART: Final = 0.2
-"""By this part the automatic delay of a slot in memory may differ from the one in the store."""
+"""Part by which the automatic delay of a slot in memory may differ from the stored one."""
 
 Place = Literal["ready", "waiting", "parked"]
 
 
 class SlotClock:
-    """The time of the turn, in the units of slots.
+    """Time of the turn, in the units of slots.
 
     Attributes:
-        now: boot-clock ticks, rounded down: what may go at this time may go.
-        begun: the same, rounded up: what is handed out now counts from then on.
-        stepped: by how much the wall clock has been put forward since the daemon started.
-        stepped_at: when that was seen last.
+        now: boot-clock ticks, rounded down: slots that may go at this time may go.
+        begun: boot-clock ticks, rounded up: dispatches of this turn count from then on.
+        stepped: ticks by which the wall clock has been put forward since the daemon started.
+        stepped_at: when the last such step was seen.
     """
 
     __slots__ = ("_boot", "_wall", "begun", "now", "stepped", "stepped_at")
@@ -63,7 +65,7 @@ class SlotClock:
         self._boot = 0.0
 
     def set(self, now: Now) -> None:
-        """The time of the next turn."""
+        """Set the time of the next turn."""
         forward = ceil(((now.wall - self._wall) - (now.boot - self._boot)) * SECOND)
         if forward > STEP and self._wall:
             self.stepped += forward
@@ -73,38 +75,38 @@ class SlotClock:
         self.begun = ceil(now.boot * SECOND)
 
     def from_wall(self, at: float) -> int:
-        """A time in unix seconds on the boot clock, in ticks."""
+        """Convert a time in unix seconds to ticks of the boot clock."""
         return ceil((at - self._wall + self._boot) * SECOND)
 
     def due_from_wall(self, at: float, window: int) -> int:
-        """When a slot with this window may go that was to wait until ``at``, in unix seconds.
+        """Return when a slot with this window may go that was to wait until ``at``, in unix seconds.
 
-        If the wall clock has been put forward, it may not have been when that was stored: later by as much then, but
-        not than by what was handed out at the latest before it was put forward.
+        If the wall clock was put forward after that was stored, the slot goes later by as much, but not later than its
+        window after the step.
         """
         due = self.from_wall(at)
         return max(due, min(due + self.stepped, self.stepped_at + window)) if self.stepped else due
 
     def to_wall(self, at: int) -> float:
-        """A time on the boot clock in unix seconds; a little later rather than earlier."""
+        """Convert a time on the boot clock to unix seconds; a little later rather than earlier."""
         return (at + 1) / SECOND - self._boot + self._wall
 
 
 class Slot:
-    """A slot that is in memory.
+    """Slot in memory.
 
     Attributes:
-        number: the upper part of the places of its tasks.
+        number: upper part of the places of its tasks.
         head: its best ready tasks.
-        leases: how many of its tasks are handed out.
-        due: when its next task is due by its pace, in ticks.
-        until: before which nothing is handed out whatever its pace: back-off and blocks.
-        last: when its last task was handed out, or should be started.
-        place: where it waits; ``mark`` is its mark there, 0: none.
-        entry: in the order by best task in the store; 0: none.
-        aside: tasks that stand aside in this turn; it stays in memory for them.
-        read_tasks: how many tasks its next read takes.
-        kept_delay: its automatic delay as the store has it.
+        leases: number of its dispatched tasks.
+        due: ticks when its next task is due by its pace.
+        until: ticks before which nothing is dispatched whatever its pace: back-off and blocks.
+        last: ticks when its last task was dispatched, or should be started.
+        place: where it waits; ``mark`` is its mark there, 0 if none.
+        entry: its entry in the stored order by best task; 0 if none.
+        aside: number of tasks that stand aside in this turn and keep it in memory.
+        read_tasks: number of tasks in its next read.
+        kept_delay: its automatic delay as stored.
     """
 
     __slots__ = (
@@ -130,17 +132,17 @@ class Slot:
 
     @property
     def is_full(self) -> bool:
-        """As many of its tasks are handed out as may be."""
+        """True if it has as many leases as it may have."""
         return self.leases >= self.pace.most
 
     @property
     def has_more(self) -> bool:
-        """It has ready tasks."""
+        """True if it has ready tasks."""
         return len(self.head) > 0 or self.is_dry
 
     @property
     def is_dry(self) -> bool:
-        """Its next tasks are to be read."""
+        """True if its next tasks are to be read."""
         return self.head.first() is None and self.head.is_partial
 
     @property
@@ -150,26 +152,26 @@ class Slot:
 
     @property
     def window(self) -> int:
-        """Ticks after which it may go on whatever was handed out before."""
+        """Ticks after which earlier dispatches no longer matter."""
         ahead = AHEAD if self.pace.most > 1 else 0
         return self.interval + int(self.pace.tolerance * SECOND) + ahead
 
     def goes_at(self) -> int:
-        """When it may go on, in ticks."""
+        """Return when it may go on, in ticks."""
         at = self.due - int(self.pace.tolerance * SECOND)
         return at if at > self.until else self.until
 
     def looks_at(self) -> int:
-        """When it is to be looked at: some time before, if it may hand out several tasks ahead."""
+        """Return when it is to be visited: some time before, if it may dispatch several tasks ahead."""
         at = self.goes_at()
         return max(self.until, at - AHEAD) if self.pace.most > 1 else at
 
     def forgotten_at(self) -> int:
-        """From when on it is as if nothing had ever been handed out."""
+        """Return the ticks after which no earlier dispatch or block has an effect."""
         return max(self.due, self.until)
 
     def begin(self, clock: SlotClock) -> int:
-        """One of its tasks is handed out; returns for how many ticks that is not to be started."""
+        """Dispatch one of its tasks; return the ticks until the task may be started."""
         start = max(clock.begun, self.goes_at())
         self.due = max(self.due, start) + self.interval
         self.last = start
@@ -177,31 +179,31 @@ class Slot:
         return start - clock.begun
 
     def began_at(self, start: int) -> None:
-        """A task of it turns out to have begun at ``start``, maybe later than it was handed out."""
+        """Record that a task of it began at ``start``, maybe later than its dispatch."""
         if start > self.last:
             self.last = start
             self.due = max(self.due, start + self.interval)
 
     def slow_down(self) -> None:
-        """Its interval may be longer now: keep that after its last task, too."""
+        """Apply an interval that may be longer now to the time after its last task, too."""
         if self.last:
             self.due = max(self.due, self.last + self.interval)
 
     def hurry(self, since: int) -> None:
-        """Its interval may be shorter now: its next task is due no later than by that, from ``since`` on."""
+        """Apply an interval that may be shorter now: its next task is due at most one window after ``since``."""
         self.due = min(self.due, since + self.window)
 
     @property
     def is_delay_old(self) -> bool:
-        """The store does not have its automatic delay."""
+        """True if the store does not have its automatic delay."""
         return self.record.auto_delay != self.kept_delay
 
     @property
     def is_delay_wrong(self) -> bool:
-        """Its automatic delay is another one by far than the store has."""
+        """True if its automatic delay differs too much from the stored one."""
         return abs(self.record.auto_delay - self.kept_delay) > DELAY_PART * self.kept_delay
 
     def wait_until(self, clock: SlotClock) -> None:
-        """Take over from its record until when it waits, whatever its pace."""
+        """Take over the end of blocks and back-offs from its record."""
         until = max(self.record.blocked_until, self.record.backoff_until)
         self.until = clock.from_wall(min(until, FOREVER)) if until else 0

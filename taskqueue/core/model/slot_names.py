@@ -1,4 +1,4 @@
-"""Names of slots: of which slot a task is, in a project that is divided by host, by domain or by names."""
+"""Names of slots: the slot of a task in a project divided by host, by domain or by names."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from taskqueue.settings.slot_choice import Division
 def slot_name(
     division: Division, url: str, named: str | None, domain_of: Callable[[str], str], ascii_host: AsciiHost
 ) -> str:
-    """The slot of a task in a project that is divided so; empty: none.
+    """Return the name of a task's slot under this division; empty if it is in none.
 
     Args:
         named: the name that the task gives, if it does.
-        domain_of: the registered domain of a host, see ``Environment.domain``.
+        domain_of: function that returns the registered domain of a host, see ``Environment.domain``.
     """
     if division == "none":
         return ""
@@ -26,5 +26,5 @@ def slot_name(
 
 
 def given_name(division: Division, name: str, ascii_host: AsciiHost) -> str:
-    """The name of the slot that a task or a person calls so."""
+    """Return the name of a slot as spelled in the store, from the spelling of a task or an operator."""
     return name if name.isascii() or division == "named" else respelled(name, ascii_host)

@@ -1,14 +1,14 @@
-"""How fast one slot of a project goes, from what the project says of all, its patterns of some, and a person of one.
+"""Pace of a slot, from the project's settings, those of its patterns, and the operator's choice for the slot.
 
-    person ──► the pattern that fits ──► the project        each number is of the first of them that says it
+    operator ──► fitting pattern ──► project        each number comes from the first of them that sets it
 
-A delay and a rate are one number here: who says either is not asked on for the other. Of several patterns that match,
+A delay and a rate are one number here: the first that sets either wins. Of several patterns that match,
 the most specific one fits: the name itself, then the one with the most characters other than ``*`` and ``?``, then the
 one with the fewest stars.
 
-A pace is that of the generic cell rate algorithm (ITU-T I.371, annex A): a slot has a theoretical arrival time *tat*,
-may go at ``tat - tolerance``, and a hand-out at ``now`` makes it ``max(now, tat) + interval``. A delay is an interval
-without tolerance; a rate of r with a burst of b is one of 1/r, with a tolerance of (b - 1)/r.
+Paces follow the generic cell rate algorithm (ITU-T I.371, annex A): a slot has a theoretical arrival time *tat*,
+may go at ``tat - tolerance``, and a dispatch at ``now`` sets it to ``max(now, tat) + interval``. A delay is an interval
+without tolerance; a rate of r with a burst of b is an interval of 1/r with a tolerance of (b - 1)/r.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from taskqueue.settings.slot_choice import PLAIN_CHOICE, Choices, SlotChoice
 WITHOUT_SIGNS: Final = {ord(sign): None for sign in "*?"}
 
 REMEMBERED: Final = 256
-"""Sets of patterns that are kept compiled; one takes 0.1 ms a pattern."""
+"""Sets of patterns that are cached compiled; compiling takes 0.1 ms a pattern."""
 
 
 class SlotPace(NamedTuple):
-    """How fast a slot goes.
+    """Pace of a slot.
 
     Attributes:
-        interval: seconds from one hand-out to the next, on average.
-        tolerance: seconds by which a hand-out may be before its time.
-        most: leases at once; inf is unlimited.
-        is_auto: the interval follows the slot's answers.
+        interval: seconds from one dispatch to the next, on average.
+        tolerance: seconds by which a dispatch may be before its time.
+        most: leases at once; inf if unlimited.
+        is_auto: True if the interval follows the latency of the slot's host.
     """
 
     interval: float
@@ -47,15 +47,15 @@ class SlotPace(NamedTuple):
 
 
 UNPACED: Final = SlotPace(0.0, 0.0, inf)
-"""Of tasks that are in no slot."""
+"""Pace of tasks that are in no slot."""
 
 
 def pace_of(settings: Settings, name: str, chosen: SlotChoice, auto_delay: float = 0.0) -> SlotPace:
-    """The pace of the slot of that name; without a name it has none.
+    """Return the pace of the slot of that name; UNPACED for an empty name.
 
     Args:
-        chosen: what a person set for this slot.
-        auto_delay: seconds that an automatic delay has come to, before its bounds; 0: nothing is known yet.
+        chosen: the operator's choice for this slot.
+        auto_delay: seconds of the automatic delay, before its bounds; 0 if nothing is known yet.
     """
     if not name:
         return UNPACED
@@ -72,7 +72,7 @@ def pace_of(settings: Settings, name: str, chosen: SlotChoice, auto_delay: float
 
 
 def max_tasks_of(settings: Settings, name: str, chosen: SlotChoice) -> float:
-    """Tasks that may be new in the slot of that name; without a name any number."""
+    """Return how many tasks may be new in the slot of that name; inf for an empty name."""
     if not name:
         return inf
     said = (chosen.max_tasks, fitting_choice(settings.slot.patterns, name).max_tasks)
@@ -80,7 +80,7 @@ def max_tasks_of(settings: Settings, name: str, chosen: SlotChoice) -> float:
 
 
 def fitting_choice(choices: Choices, name: str) -> SlotChoice:
-    """What the most specific pattern that fits the name says; nothing if there is none."""
+    """Return the choice of the most specific pattern that fits the name; a plain one if there is none."""
     if not choices:
         return PLAIN_CHOICE
     pattern = fitting_pattern(choices, name)
@@ -88,7 +88,7 @@ def fitting_choice(choices: Choices, name: str) -> SlotChoice:
 
 
 def fitting_pattern(choices: Choices, name: str) -> str:
-    """The most specific pattern that fits the name; empty if there is none."""
+    """Return the most specific pattern that fits the name; empty if there is none."""
     if not choices or name in choices:
         return name if choices else ""
     patterns = _ranked(tuple(choices))
@@ -102,7 +102,7 @@ def fitting_pattern(choices: Choices, name: str) -> str:
 
 
 def as_read(name: str) -> str:
-    """A name or a pattern in one of the ways in which people may write it: an address at its shortest, else Unicode."""
+    """Return a name or pattern as users may write it: shortest form of an address, Unicode of other names."""
     if name.startswith("["):
         return _shortest(name)
     return ".".join(map(_label_as_read, normalize("NFKC", name).lower().replace("。", ".").split(".")))
@@ -127,7 +127,7 @@ def _shortest(address: str) -> str:
 
 @lru_cache(REMEMBERED)
 def _ranked(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """The patterns, the most specific one first; those that are alike in that by their texts."""
+    """Return the patterns, the most specific first; equals are ordered by text."""
     return tuple(sorted(patterns, key=lambda each: (-len(each.translate(WITHOUT_SIGNS)), each.count("*"), each)))
 
 
@@ -137,12 +137,12 @@ def _as_read(patterns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _first_fit(patterns: tuple[str, ...], name: str) -> int:
-    """Index of the first pattern that matches; their number if none does."""
+    """Return the index of the first pattern that matches; their number if none does."""
     found = _any_of(patterns).match(name)
     return len(patterns) if found is None or found.lastindex is None else found.lastindex - 1
 
 
 @lru_cache(REMEMBERED)
 def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """An expression whose only group that takes part is that of the first pattern which matches."""
+    """Compile one expression of all patterns, in which only the group of the first matching pattern takes part."""
     return re.compile("|".join(f"({translate(pattern)})" for pattern in patterns))

@@ -1,19 +1,19 @@
-"""The ready tasks of a project that is divided into slots: stands in the place of the head of its ready tasks.
+"""Ready tasks of a project with slots, in place of the head of its ready tasks.
 
-    slots by their best task      ─┐ in memory: what is below the floor of its order, and slots of which tasks are run;
-    slots by when they may go on  ─┘ the rest in the store only
+    slots by best task            ─┐ in memory: slots below the floor of their order, and slots with leases;
+    slots by when they may go on  ─┘ all others only in the store
 
-The next task is the best one of the best ready slot. A slot in memory has its *entry* in the store all the same, from
+The next task is the best one of the best ready slot. A slot in memory has an *entry* in the store nevertheless, from
 when its best task was at least as good, so that it is found after a crash. That costs no write while its tasks come
 and go.
 
 Rules:
-1. A task enters the head of its slot, if that is in memory. If not, it is in the store, and an entry is made; if this
-   is below the floor, the slot is to be read.
-2. A slot that leaves memory gets an entry of what is true then. Without tasks it needs none: its record keeps its
+1. A task enters the head of its slot, if that is in memory. If not, it is in the store, and an entry is made; if the
+   entry is below the floor, the slot is to be read.
+2. A slot that leaves memory gets an entry that is exact then. Without tasks it needs none: its record keeps its
    window, its back-off and its block, for when tasks come again.
-3. A slot with no ready tasks and no lease leaves memory when its window is over.
-4. Tasks of former divisions are not in memory; they lie in the store until ``slot_division`` has moved them.
+3. A slot without ready tasks and leases leaves memory at the end of its window.
+4. Tasks of former divisions are not in memory; they stay in the store until ``slot_division`` has moved them.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ MOST_TASKS: Final = 1024
 
 
 class SlotQueue:
-    """The ready tasks of one project, slot by slot.
+    """Ready tasks of one project, slot by slot.
 
     Args:
-        tasks: by taskid, those of the project that are in memory.
+        tasks: tasks of the project in memory, by taskid.
 
     Attributes:
-        slots: the slots in memory.
-        bytes: of the ready tasks in memory.
+        slots: slots in memory.
+        bytes: bytes of the ready tasks in memory.
     """
 
     __slots__ = ("_count", "_most_bytes", "_most_tasks", "_tasks", "bytes", "slots")
@@ -52,11 +52,11 @@ class SlotQueue:
         self.bytes = 0
 
     def __len__(self) -> int:
-        """Number of tasks in memory."""
+        """Return the number of tasks in memory."""
         return self._count
 
     def add(self, task: Task) -> bool:
-        """Add a ready task at its key; False: it is in the store only."""
+        """Add a ready task at its key; return False if it is only in the store."""
         number = task.key >> SLOT_SHIFT
         entry = entry_of(task.key)
         if number < self.slots.division:
@@ -77,12 +77,12 @@ class SlotQueue:
         return True
 
     def holds(self, task: Task) -> bool:
-        """Whether the task is here, at its key."""
+        """Return whether the task is here, at its key."""
         slot = self.slots.by_number.get(task.key >> SLOT_SHIFT)
         return slot is not None and slot.head.holds(task)
 
     def remove(self, task: Task) -> None:
-        """Remove the task, if it is in memory; where its slot waits now shows when that has its turn."""
+        """Remove the task, if it is in memory; its slot is placed anew when it comes up."""
         slot = self.slots.by_number.get(task.key >> SLOT_SHIFT)
         if slot is not None and task.key in slot.head.entries:
             slot.head.remove(task)
@@ -90,17 +90,17 @@ class SlotQueue:
             self.bytes -= task.size
 
     def stand_aside(self, task: Task) -> None:
-        """The task that ``first`` has just returned lets the next one have its turn, until it ``come_back``s."""
+        """Take out the task that ``first`` has just returned, until ``come_back``, to reach the next one."""
         self.slots.by_number[task.key >> SLOT_SHIFT].aside += 1
         self.remove(task)
 
     def come_back(self, task: Task) -> bool:
-        """The task that stood aside is ready again; False: it is in the store only."""
+        """Add a task that stood aside again; return False if it is only in the store."""
         self.slots.by_number[task.key >> SLOT_SHIFT].aside -= 1
         return self.add(task)
 
     def first(self) -> Task | None:
-        """The best task that may go now; None: there is none in memory."""
+        """Return the best task that may go now; None if there is none in memory."""
         while (slot := self.slots.first_ready()) is not None:
             task = slot.head.first()
             if task is not None and entry_of(task.key) == slot.mark:
@@ -109,7 +109,7 @@ class SlotQueue:
         return None
 
     def pop(self) -> Task:
-        """Remove the task that ``first`` has just returned; ``lend`` follows."""
+        """Remove the task that ``first`` has just returned; ``lend`` must follow."""
         slot = self.slots.first_ready()
         if slot is None:
             raise Corrupt("no slot is ready")
@@ -128,13 +128,13 @@ class SlotQueue:
         slot.head.resize(task, size)
 
     def low_key(self) -> int:
-        """A lower bound of all entries by best task, in memory or stored."""
+        """Return a lower bound of all entries by best task, in memory or stored."""
         return self.slots.entries.low
 
     def trim(self, max_tasks: int, max_bytes: int) -> list[Task]:
-        """If the slots exceed their bounds, drop tasks and slots from memory, down to half; returns the tasks.
+        """Drop tasks and slots that exceed the bounds from memory, down to half; return the tasks.
 
-        The worst ready slots leave, and those that wait longest. One slot stays at least, with a task.
+        The worst ready slots leave, and those that wait longest. At least one slot stays, with a task.
         """
         self.slots.entries.leave_worst()
         max_tasks = max(max_tasks, self.slots.most)
@@ -162,7 +162,7 @@ class SlotQueue:
         )
 
     def _shorten(self, max_tasks: int, max_bytes: int) -> list[Task]:
-        """If there are too many tasks, drop the upper halves of the longest heads."""
+        """Drop the upper halves of the longest heads, if there are too many tasks."""
         dropped: list[Task] = []
         if self._count <= max_tasks and self.bytes <= max_bytes:
             return dropped
@@ -175,7 +175,7 @@ class SlotQueue:
         return dropped
 
     def _leaving(self) -> list[Slot]:
-        """The slots that leave memory next: half of those of the larger place."""
+        """Return the slots that leave memory next: half of those of the larger place."""
         free = [slot for slot in self.slots.by_number.values() if not slot.leases]
         ready = [slot for slot in free if slot.place == "ready"]
         others = [slot for slot in free if slot.place != "ready"]
@@ -186,7 +186,7 @@ class SlotQueue:
         return ready[max(1, len(ready) // 2) :]
 
     def _evict(self, slot: Slot) -> list[Task]:
-        """Have a slot in the store only; returns the tasks that were in memory."""
+        """Drop a slot from memory; return its tasks that were in memory."""
         self.slots.keep_window(slot)
         if slot.has_more:
             entry = self._entry_of_leaving(slot)
@@ -200,7 +200,7 @@ class SlotQueue:
         return tasks
 
     def _entry_of_leaving(self, slot: Slot) -> int:
-        """Make the entry of a slot that leaves memory with tasks; returns it, if it is one by best task."""
+        """Write the entry of a slot that leaves memory with tasks; return it if it is by best task, else 0."""
         if slot.place == "waiting":
             self.slots.entries.write_time(self.slots.time_entry(slot))
             return 0
@@ -215,11 +215,11 @@ class SlotQueue:
         self.slots.entries.raise_low(slot.entry for slot in self.slots.by_number.values() if slot.entry)
 
     def clear(self) -> None:
-        """All ready tasks are gone, and all leases have ended; what slots have to wait for stays."""
+        """Drop all ready tasks and leases; back-offs, blocks and windows of slots stay."""
         self.slots.clear()
         self._count = self.bytes = 0
 
-    # ------------------------------------------------------------------------------------ what is read
+    # ------------------------------------------------------------------------------------ reads
 
     def take_slot(self, number: int, found: FoundSlot) -> None:
         """Take in a slot that was wanted, or of which a task is reported; or the next tasks of a dry one."""
@@ -246,7 +246,7 @@ class SlotQueue:
             self.slots.tight = False
 
     def _take_entry(self, number: int, entry: int, found: FoundSlotPage) -> None:
-        """Take in a slot by an entry by best task; 0: by one that has been deleted."""
+        """Take in a slot by an entry by best task; 0 for an entry by time, which has been deleted."""
         slot = self.slots.by_number.get(number)
         wanted = self.slots.entries.wanted.get(number)
         if slot is not None:
@@ -255,7 +255,7 @@ class SlotQueue:
         elif wanted is None:
             self._read(number, found.slots[number], entry)
         elif entry and entry != wanted:
-            # It is read with all of its tasks soon; what is before this entry was not read here.
+            # It is read with all of its tasks soon; earlier ones than this entry were not read here.
             self.slots.entries.delete(max(entry, wanted))
             self.slots.entries.wanted[number] = min(entry, wanted)
 
@@ -280,9 +280,9 @@ class SlotQueue:
             self.slots.enter(slot, entry_of(first.key))
 
     def _fair_part(self) -> int:
-        """Tasks of each slot if all in memory have as many and half of its bounds is used.
+        """Return the number of tasks of each slot at which all slots in memory use half of the bounds.
 
-        If reads took more than that, most of what was read would be dropped again, to be read once more.
+        If reads took more, most of what was read would be dropped again, to be read once more.
         """
         size = self.bytes // self._count if self._count else TASK_BYTES
         return min(self._most_tasks, self._most_bytes // max(1, size)) // (2 * len(self.slots.by_number))

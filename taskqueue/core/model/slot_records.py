@@ -1,4 +1,4 @@
-"""Slots as the store keeps them, what is asked of it about them, and what a turn writes: values without methods.
+"""Records of slots, requests to the store about them, and writes of a turn: values without methods.
 
 A *slot* is a part of a project's tasks, such as those of one host, that has a pace of its own. The store has two orders
 of a project's slots, whose keys are *entries*, integers that end with the slot's number:
@@ -6,9 +6,9 @@ of a project's slots, whose keys are *entries*, integers that end with the slot'
     by best task    priority and seq of a task (96 bits) | number (32 bits)
     by time         milliseconds since 1970 (64 bits) | number (32 bits)
 
-A slot with ready tasks that is not in memory has an entry in at least one of them, and that is never late: its best
-task is not better, and it may not go on before. So whoever reads entries in order misses nothing. An entry may be
-early, and there may be several; that shows when it is read.
+A slot with ready tasks that is not in memory has an entry in at least one of them, which is never late: its best
+task is not better, and it may not go on before. So a read of entries in order misses nothing. An entry may be
+early, and there may be several; that shows when the slot is read.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ NUMBER_BITS: Final = 32
 NUMBER_MASK: Final = (1 << NUMBER_BITS) - 1
 
 TIME_BYTES: Final = 12
-"""Of an entry by time."""
+"""Length of an entry by time."""
 LAST_TIME: Final = (1 << 8 * TIME_BYTES) - 1
 NO_TIME: Final = b"\xff" * TIME_BYTES
-"""Above every entry by time."""
+"""Key above every entry by time."""
 
 SlotOrder = Literal["best", "time", "old", "old_time"]
 """The two orders of the slots in force, and those of slots of former divisions."""
 
 
 class SlotRecord(Struct, array_like=True):
-    """A slot as the store keeps it; of most only the name says anything. All times are unix seconds, 0: none.
+    """Slot as stored; for most slots only the name is set. All times are unix seconds, 0 if unset.
 
     Attributes:
-        next_at: before which nothing may be handed out by its pace; kept of windows of more than a minute, and of slots
+        next_at: time before which its pace allows no dispatch; stored for windows of more than a minute, and for slots
             that leave memory.
-        choice: what a person has chosen for it.
-        blocked_until: it is blocked, by a person or by its host.
-        level: how often its host has asked for a pause, or could not be reached, in a row.
-        backoff_at: when the present back-off began.
-        backoff_until: when it ends.
-        backoff_number: above those of the leases that were given before it.
-        auto_delay: seconds, as they follow from its host's latency; 0: nothing is known.
-        errors: how often its host has asked for a pause, or could not be reached, ever.
-        taken: tasks that have been new in it since ``taken_from``, while the number of them was limited; what became of
-            them since does not matter.
-        taken_from: ``DivisionRecord.taken_from`` when the last one was; if that is another now, ``taken`` is 0.
-        refused: a further one has been rejected since.
+        choice: the operator's choice for it.
+        blocked_until: end of a block by the operator or its host.
+        level: times in a row that its host has throttled, or could not be reached.
+        backoff_at: start of the present back-off.
+        backoff_until: end of the present back-off.
+        backoff_number: a number above those of the leases that were given before the back-off.
+        auto_delay: seconds of the automatic delay, which follows its host's latency; 0 if unknown.
+        errors: times ever that its host has throttled, or could not be reached.
+        taken: tasks that have been new in it since ``taken_from``, while their number was limited, whatever became of
+            them since.
+        taken_from: ``DivisionRecord.taken_from`` at the last new task; if that has changed, ``taken`` is 0.
+        refused: True if a further one has been rejected since.
     """
 
     name: str
@@ -69,16 +69,16 @@ class SlotRecord(Struct, array_like=True):
 
 
 class DivisionRecord(Struct, array_like=True):
-    """How a project is divided into slots.
+    """Division of a project into slots.
 
     Attributes:
-        by: its setting ``slot.by`` when it was divided so.
+        by: its setting ``slot.by`` when the division began.
         division: number of the first slot of this division; there may be tasks of former ones.
         next_slot: number of the next new slot.
-        time_low: a lower bound of the entries by time.
-        is_moving: ready tasks of former divisions are still to be moved.
+        time_low: lower bound of the entries by time.
+        is_moving: True while ready tasks of former divisions are still to be moved.
         taken_from: number that grows when tasks of slots are counted anew: in each division, and by ``clear``.
-        is_counting: a person has limited the tasks of one of its slots.
+        is_counting: True if the operator has limited the tasks of one of its slots.
     """
 
     by: str
@@ -91,7 +91,7 @@ class DivisionRecord(Struct, array_like=True):
 
 
 class SlotName(NamedTuple):
-    """A slot by its name. ``division``: first number of the division in force; older numbers are of former ones."""
+    """Slot by name, with the first number of the division in force; older numbers are of former divisions."""
 
     project: int
     name: str
@@ -99,9 +99,9 @@ class SlotName(NamedTuple):
 
 
 class SlotRef(NamedTuple):
-    """A slot by its number, with at most ``limit`` of its ready tasks, from the place ``start`` on.
+    """Request for a slot by number, with at most ``limit`` of its ready tasks, from the place ``start`` on.
 
-    The read also ends when urls and bodies come to ``limit_bytes``, but not before the first task.
+    The read also ends when urls and bodies come to ``limit_bytes``, after one task at least.
     """
 
     project: int
@@ -112,9 +112,9 @@ class SlotRef(NamedTuple):
 
 
 class SlotPageRef(NamedTuple):
-    """The next slots of an order: at most ``limit`` entries from ``start`` to below ``end``.
+    """Request for the next slots of an order: at most ``limit`` entries from ``start`` to below ``end``.
 
-    Each with its record and at most ``tasks`` of its ready tasks, of ``limit_bytes`` each about.
+    Each slot comes with its record and at most ``tasks`` of its ready tasks, of about ``limit_bytes`` each.
     """
 
     project: int
@@ -128,12 +128,12 @@ class SlotPageRef(NamedTuple):
 
 
 class FoundSlot(Struct):
-    """A slot as the store has it.
+    """Slot as found in the store.
 
     Attributes:
-        record: None: there is none.
-        tasks: with specs, in the order of their keys.
-        end: it has no further ready ones.
+        record: None if there is none.
+        tasks: tasks with specs, in order of their keys.
+        end: True if it has no more ready tasks.
     """
 
     record: SlotRecord | None
@@ -145,10 +145,10 @@ class FoundSlotPage(Struct):
     """Answer to a SlotPageRef.
 
     Attributes:
-        entries: in their order.
-        divisions: which one each entry belongs to.
-        slots: by number.
-        next: the entry after these; None: there is none.
+        entries: entries in order.
+        divisions: division of each entry.
+        slots: slots by number.
+        next: the entry after these; None if there is none.
     """
 
     ref: SlotPageRef
@@ -159,13 +159,13 @@ class FoundSlotPage(Struct):
 
 
 class SlotWrites(Struct):
-    """What a turn changes of a project's slots.
+    """Changes of a project's slots by a turn.
 
     Attributes:
         division: first number of the division in force, to which the entries belong.
-        best, time: entries; False: to be deleted.
+        best, time: entries; False to delete one.
         old, old_time: entries of former divisions, with the division that each belongs to.
-        records: by number.
+        records: records by number.
         names: numbers by name.
     """
 

@@ -1,4 +1,4 @@
-"""A list of all slots of a project that is being made: what has been found so far, in bounded memory.
+"""Lists of all slots of a project while they are made, in bounded memory.
 
 by backlog    ready tasks ──counted by slot──► the first slots ──looked up──► answered
 otherwise     all slots   ──────compared─────► the first slots ──looked up──► answered
@@ -16,22 +16,22 @@ from taskqueue.protocol.choices import SlotSort
 from taskqueue.protocol.slots import Slot
 
 Rank = tuple[float, str, int]
-"""Smaller ones come first: a number, a name, and the slot's number."""
+"""Sort key, smallest first: a number, a name, and the slot's number."""
 
 
 class SlotScan(Struct):
-    """A request for all slots that is in progress.
+    """Unfinished request for all slots.
 
     Attributes:
-        session, n: who asked, and the number of the request.
-        project: its number; ``division``: the first number of its division.
-        by, limit: which slots are wanted.
-        start: the place, or the number of the slot, from which on the rest is; None: all has been looked at.
-        count: slots found.
-        tasks: in the slot of this number, with which the part before ended, so many have been counted.
-        first: the best ones, and some more.
-        left: of the best ones, those that are yet to be looked up, in their order.
-        views: of those that have been.
+        session, n: session and number of the request.
+        project: number of the project; ``division``: first number of its division.
+        by, limit: order of the slots, and how many are wanted.
+        start: place, or number of the slot, from which the scan goes on; None if everything has been scanned.
+        count: number of slots found.
+        tasks: number of the slot at the end of the last page, and its tasks counted so far.
+        first: the best slots, and some more.
+        left: those of the best slots that are yet to be looked up, in order.
+        views: those that have been.
     """
 
     session: Session
@@ -48,7 +48,7 @@ class SlotScan(Struct):
     views: list[Slot] = field(default_factory=list)
 
     def add(self, ranks: Iterable[Rank]) -> None:
-        """Slots have been found."""
+        """Add slots that were found."""
         before = len(self.first)
         self.first += ranks
         self.count += len(self.first) - before
@@ -56,7 +56,7 @@ class SlotScan(Struct):
             self.first = nsmallest(self.limit, self.first)
 
     def tally(self, counts: Iterable[tuple[int, int]], *, end: bool) -> None:
-        """So many ready tasks come next, by the number of their slot; ``end``: there are no more."""
+        """Add counts of ready tasks by slot number; with ``end`` there are no more."""
         found: list[Rank] = []
         number, tasks = self.tasks
         for each, more in counts:
@@ -69,7 +69,7 @@ class SlotScan(Struct):
         self.add(found)
 
     def finish(self) -> None:
-        """All has been looked at."""
+        """End the scan, and choose the best slots."""
         self.start = None
         self.left = nsmallest(self.limit, self.first)
         self.first.clear()

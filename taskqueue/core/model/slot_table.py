@@ -1,17 +1,17 @@
-"""The slots of a project that are in memory: where each waits, when it goes on, and what the store has of all.
+"""Slots of a project in memory: where each waits, when it goes on, and its entries in the store.
 
     ready      slots that may go, by their best task
-    waiting    slots that may not go yet, by when they may
+    waiting    slots that may go later, by time
     parked     slots with as many leases as they may have, or whose next tasks are to be read
 
-A slot is in one of these places. It leaves memory when it has neither ready tasks nor leases, and its window is over;
-what is longer than that, its record keeps: see ``slot_queue`` for what memory holds, and ``slot`` for the pace.
+A slot is in one of these places. It leaves memory when it has neither ready tasks nor leases, and its window has ended;
+its record keeps longer windows. See ``slot_queue`` for the bounds of memory, and ``slot`` for the pace.
 
 In a place slots are ordered by *marks* (``SlotHeap``), integers that end with the slot's number, the smallest first. A
-mark that is not its slot's any more is dead: it is dropped when it comes up, and all are swept out when they outnumber
-the slots, so that to enter costs O(log n) on average.
+mark that its slot no longer has is dead: it is dropped when it comes up, and all are swept out when they outnumber
+the slots, so entering costs O(log n) on average.
 
-Entries in the store, as far as memory knows them, and what a turn writes of them (``SlotEntries``):
+Entries in the store, as far as memory knows them, and writes of them by a turn (``SlotEntries``):
 
     by best task   ……… low ……… [ in memory, or wanted …………… ) floor [ in the store only ………
     by time                      [ nothing ………………………… ) time_floor [ in the store only ………
@@ -20,8 +20,8 @@ Rules:
 1. All slots with an entry by best task below the floor are in memory, or wanted: they are read for one of the next
    turns. Without a floor (``NO_FLOOR``) these are all slots.
 2. Entries by time are deleted when they are read; there are none below ``time_floor``.
-3. An entry that was made in this turn for a slot that is not in memory is replaced by a better one; of older ones
-   nothing is known, so a slot may have several.
+3. An entry made in this turn for a slot that is not in memory is replaced by a better one; older ones are
+   unknown, so a slot may have several.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from taskqueue.core.model.slot_records import LAST_TIME, NUMBER_BITS, NUMBER_MAS
 from taskqueue.core.model.task import NO_FLOOR, SLOT_SHIFT
 
 SWEEP_AT_LEAST: Final = 64
-"""Fewer dead marks than this are not worth a sweep."""
+"""Dead marks below which a sweep does not pay."""
 
 
 class SlotHeap:
-    """The slots in a place.
+    """Slots in a place.
 
     Args:
-        slots: all that are in memory, by number.
+        slots: all slots in memory, by number.
     """
 
     __slots__ = ("_marks", "_place", "_slots")
@@ -57,7 +57,7 @@ class SlotHeap:
         self._marks: list[int] = []
 
     def push(self, mark: int) -> None:
-        """A slot has come to this place, with this mark."""
+        """Add a slot that has come to this place, by its mark."""
         marks = self._marks
         if len(marks) > 2 * len(self._slots) + SWEEP_AT_LEAST:
             marks[:] = [slot.mark for slot in self._slots.values() if slot.place == self._place]
@@ -66,7 +66,7 @@ class SlotHeap:
             heappush(marks, mark)
 
     def first(self) -> Slot | None:
-        """The slot with the smallest mark; None: there is no slot here."""
+        """Return the slot with the smallest mark; None if there is no slot here."""
         marks, slots, place = self._marks, self._slots, self._place
         while marks:
             mark = marks[0]
@@ -78,20 +78,20 @@ class SlotHeap:
 
 
 LOOK_EVERY: Final = 4096
-"""So many entries are deleted before the lower bound of the rest is determined again."""
+"""Entries deleted until the lower bound of the rest is determined again."""
 
 WANTED_MOST = 4096
-"""Slots that are to be read, at most; of more the worst ones are left to when their turn comes."""
+"""Slots that are to be read, at most; the worst ones beyond are left above the floor."""
 
 
 class SlotEntries:
-    """What is known of the entries.
+    """Entries in the store, as far as they are known.
 
     Attributes:
-        floor, time_floor: of the two orders.
-        low: a lower bound of all entries by best task.
-        wanted: by number of a slot that is to be read, the best entry that was made since it left memory.
-        writes: of this turn.
+        floor, time_floor: floors of the two orders.
+        low: lower bound of all entries by best task.
+        wanted: best entry, made since it left memory, of each slot that is to be read, by number.
+        writes: writes of this turn.
     """
 
     __slots__ = ("_cold", "_deleted", "_division", "_project", "floor", "low", "time_floor", "wanted", "writes")
@@ -108,7 +108,7 @@ class SlotEntries:
         self.writes = SlotWrites(project, division)
 
     def open(self, low: int, time_low: int) -> None:
-        """All entries are in the store only, with these lower bounds."""
+        """Start with all entries in the store only, with these lower bounds."""
         self.floor = self.low = low
         self.time_floor = NO_FLOOR if time_low >= LAST_TIME else time_low
 
@@ -118,13 +118,13 @@ class SlotEntries:
         self.low = min(self.low, entry)
 
     def delete(self, entry: int) -> None:
-        """Delete an entry by best task; 0: there is none."""
+        """Delete an entry by best task; 0 for none."""
         if entry:
             self.writes.best[entry] = False
             self._deleted += 1
 
     def write_old(self, entry: int) -> None:
-        """Store an entry of what is not of the division in force."""
+        """Store an entry of ready tasks outside the division in force."""
         self.writes.old[0, entry] = True
 
     def write_time(self, entry: int) -> None:
@@ -137,7 +137,7 @@ class SlotEntries:
         self.writes.time[entry] = False
 
     def note_cold(self, number: int, entry: int) -> None:
-        """A task of a slot that is not in memory has become ready."""
+        """Record that a task of a slot outside memory has become ready."""
         known = self.wanted.get(number) or self._cold.get(number, 0)
         if known and known <= entry:
             return
@@ -149,7 +149,7 @@ class SlotEntries:
             self._cold[number] = entry
 
     def leave_worst(self) -> None:
-        """If too many slots are wanted, leave the worst of them above the floor."""
+        """Leave the worst wanted slots above the floor, if there are too many."""
         if len(self.wanted) > WANTED_MOST:
             ordered = sorted(self.wanted, key=self.wanted.__getitem__)
             for number in ordered[WANTED_MOST // 2 :]:
@@ -163,11 +163,11 @@ class SlotEntries:
 
     @property
     def is_low_old(self) -> bool:
-        """So many entries have gone that their lower bound is worth a look."""
+        """True if enough entries are gone to determine the lower bound again."""
         return self._deleted >= LOOK_EVERY
 
     def clear(self) -> None:
-        """All entries are gone."""
+        """Drop all entries."""
         self.wanted.clear()
         self._cold.clear()
         self.floor = self.time_floor = self.low = NO_FLOOR
@@ -176,7 +176,7 @@ class SlotEntries:
         self.writes.old.clear()
 
     def take(self) -> SlotWrites:
-        """What was written since the last call."""
+        """Return the writes since the last call."""
         writes, self.writes = self.writes, SlotWrites(self._project, self._division)
         self._cold.clear()
         return writes
@@ -185,10 +185,10 @@ class SlotEntries:
 PaceOf = Callable[[SlotRecord], SlotPace]
 
 FRONT_SLOTS = 512
-"""Fewer ready slots than this in memory are few."""
+"""Ready slots in memory below which more are read."""
 
 FIRST_TASKS = 8
-"""Tasks with which a slot comes to memory; each further read has twice as many."""
+"""Tasks with which a slot enters memory; each further read has twice as many."""
 
 LONG_AGO: Final = -(1 << 62)
 
@@ -196,29 +196,29 @@ _BEST_MASK: Final = (1 << SLOT_SHIFT) - 1
 
 
 def entry_of(key: int) -> int:
-    """The entry, by best task, of a slot whose best task has this place."""
+    """Return the entry, by best task, of a slot whose best task has this place."""
     return (key & _BEST_MASK) << NUMBER_BITS | key >> SLOT_SHIFT
 
 
 class SlotTable:
-    """The slots of one project.
+    """Slots of one project.
 
     Args:
-        project: its number.
-        pace_of: the pace of a slot with this record.
+        project: number of the project.
+        pace_of: function that returns the pace of a slot with this record.
         division: first number of the division in force.
-        next_number: of the next new slot.
-        most: slots in memory, at most, besides those of which tasks are run.
+        next_number: number of the next new slot.
+        most: slots in memory, at most, besides those with leases.
 
     Attributes:
-        since: boot-clock ticks at which the daemon started, or the division began: what was handed out before
-            is not known, so no slot goes on before its window, of a minute at most, has passed.
+        since: boot-clock ticks at which the daemon started, or the division began. Earlier dispatches are unknown, so
+            no slot goes on before its window, of a minute at most, has passed.
         by_number, by_name: slots in memory.
-        leases: by number, how many tasks of a slot are handed out, in memory or not.
-        entries: its slots in the store.
+        leases: number of dispatched tasks of each slot, in memory or not, by its number.
+        entries: its entries in the store.
         dry: slots whose next tasks are to be read, by number.
-        is_moving: there may be ready tasks of former divisions.
-        tight: memory was too small, so that nothing is read before it is needed.
+        is_moving: True if there may be ready tasks of former divisions.
+        tight: True if memory was too small, so that nothing is read before it is needed.
     """
 
     __slots__ = (
@@ -247,10 +247,10 @@ class SlotTable:
         self._in_front = 0
         self._new: dict[str, int] = {}
 
-    # ------------------------------------------------------------------------------------ hand-outs
+    # ------------------------------------------------------------------------------------ dispatch
 
     def lend(self, number: int) -> float:
-        """The task that was popped is handed out; returns for how many seconds it is not to be started."""
+        """Dispatch the task that was popped; return the seconds until it may be started."""
         slot = self.by_number[number]
         wait = slot.begin(self._clock)
         self.leases[number] = slot.leases
@@ -260,7 +260,7 @@ class SlotTable:
         return wait / SECOND
 
     def give_back(self, number: int) -> None:
-        """A lease of the slot has ended."""
+        """End a lease of the slot."""
         if number not in self.leases:
             return  # of a former division
         self.leases[number] -= 1
@@ -272,19 +272,19 @@ class SlotTable:
             self.put(slot)
 
     def restore_lease(self, number: int) -> None:
-        """A task of the slot was handed out before the start."""
+        """Count a task of the slot that was dispatched before the start."""
         if number >= self.division:
             self.leases[number] = self.leases.get(number, 0) + 1
 
     def sent_again(self, number: int, seconds: float) -> None:
-        """A task that was handed out before is sent now, to be started in so many seconds."""
+        """Record that a ``select`` is sent again, with a task to be started in ``seconds``."""
         slot = self.by_number.get(number)
         if slot is not None:
             slot.began_at(self._clock.begun + ceil(seconds * SECOND))
             self.put(slot)
 
     def answered(self, slot: Slot, seconds: float, *, is_proper: bool) -> None:
-        """A task of a slot in memory is reported now that took so long; see ``next_delay`` for ``is_proper``."""
+        """Record a report on a task that took ``seconds``; see ``next_delay`` for ``is_proper``."""
         before = slot.due
         slot.began_at(self._clock.begun - int(seconds * SECOND))
         if slot.pace.is_auto:
@@ -297,7 +297,7 @@ class SlotTable:
         self.put(slot)
 
     def advance(self, budget: int) -> int:
-        """Move slots whose time has come, ``budget`` at most; returns how many."""
+        """Move slots whose time has come, ``budget`` at most; return how many."""
         moved = 0
         while moved < budget and (slot := self._waiting.first()) is not None:
             if slot.mark >> NUMBER_BITS > self._clock.now:
@@ -307,7 +307,7 @@ class SlotTable:
         return moved
 
     def next_at(self) -> float:
-        """When the next slot may go on, or the next ones are to be read, in boot-clock seconds; inf: never."""
+        """Return when the next slot may go on, or the next ones are to be read, in boot-clock seconds; inf if never."""
         slot = self._waiting.first()
         times = [] if slot is None else [slot.mark >> NUMBER_BITS]
         if self.entries.time_floor != NO_FLOOR:
@@ -317,12 +317,12 @@ class SlotTable:
     # ------------------------------------------------------------------------------------ slots
 
     def number_of(self, name: str) -> int:
-        """The number of a slot that is in memory, or new in this turn; 0: it is neither."""
+        """Return the number of a slot that is in memory, or new in this turn; 0 for other slots."""
         slot = self.by_name.get(name)
         return slot.number if slot is not None else self._new.get(name, 0)
 
     def make(self, record: SlotRecord) -> int:
-        """Make a slot; returns its number."""
+        """Create a slot; return its number."""
         number = self.next_number
         self.next_number += 1
         self._new[record.name] = self.entries.writes.names[record.name] = number
@@ -332,21 +332,21 @@ class SlotTable:
         return number
 
     def changed(self, slot: Slot) -> None:
-        """The record of a slot in memory has changed: keep it, and heed it."""
+        """Store and apply the changed record of a slot in memory."""
         slot.pace = self._pace_of(slot.record)
         slot.wait_until(self._clock)
         self.keep(slot)
         self.put(slot)
 
     def repace(self, slot: Slot) -> None:
-        """Somebody has changed what a slot in memory may do: it goes on as soon as it may by that."""
+        """Apply an operator's change of a slot in memory: it goes on as soon as the new pace allows."""
         slot.pace = self._pace_of(slot.record)
         slot.slow_down()
         slot.hurry(slot.last if slot.last > max(0, self.since) else self._clock.begun)
         self.changed(slot)
 
     def repace_stored(self, number: int, record: SlotRecord, pace: SlotPace) -> None:
-        """Somebody has changed what a slot may do that is not in memory: keep its record, and have it looked at."""
+        """Store an operator's change of a slot outside memory, and have the slot read."""
         soonest = self._clock.begun + Slot(number, record, pace, Head()).window
         record.next_at = min(record.next_at, self._clock.to_wall(soonest))
         self.entries.writes.records[number] = record
@@ -367,22 +367,22 @@ class SlotTable:
             self.entries.writes.records[number] = record
 
     def keep_window(self, slot: Slot) -> None:
-        """Store what the store does not know yet of a slot that leaves memory: its window, if it has one, or had."""
+        """Store the unsaved state of a slot that leaves memory: its window, if it has one, or had."""
         if slot.due > self._clock.now or slot.record.next_at or slot.is_delay_old:
             self.keep(slot)
 
     def time_entry(self, slot: Slot) -> int:
-        """The entry by time of a slot that waits."""
+        """Return the entry by time of a waiting slot."""
         return (int(self._clock.to_wall(slot.looks_at()) * 1000) + 1) << NUMBER_BITS | slot.number
 
     def change_paces(self) -> None:
-        """The settings are others now."""
+        """Apply changed settings to the slots in memory."""
         for slot in list(self.by_number.values()):
             slot.pace = self._pace_of(slot.record)
             self.put(slot)
 
     def clear(self) -> None:
-        """All ready tasks are gone, and all leases have ended; what slots have to wait for stays."""
+        """Drop all ready tasks and leases; back-offs, blocks and windows of slots stay."""
         slots = list(self.by_number.values())
         for slot in slots:
             slot.head = Head()
@@ -397,57 +397,57 @@ class SlotTable:
             self.put(slot)
 
     def open(self, low: int, time_low: int) -> None:
-        """The slots are those of the store, with these lower bounds of the two orders; the daemon has just started."""
+        """Start, after a start of the daemon, with the slots of the store and these lower bounds of the two orders."""
         self.since = self._clock.begun
         self.entries.open(low, time_low)
 
     def begin(self) -> None:
-        """The division begins now."""
+        """Record that the division begins now."""
         self.since = self._clock.begun
 
     def bound(self, most: int) -> None:
-        """From now on at most so many slots in memory, besides those of which tasks are run."""
+        """Set the most slots in memory, besides those with leases."""
         self.most = most
 
     def is_paced(self, number: int) -> bool:
-        """The slot of this number has a pace, as far as is known: of one that is not in memory it counts as given."""
+        """Return whether the slot has a pace; a slot outside memory counts as having one."""
         slot = self.by_number.get(number)
         if slot is None:
             return number >= self.division
         return slot.pace.interval > 0 or slot.pace.most < inf
 
     def note_old(self, entry: int) -> None:
-        """A ready task that belongs to no slot of this division has this entry."""
+        """Record the entry of a ready task that belongs to no slot of this division."""
         self.entries.write_old(entry)
         self.is_moving = True
 
     def take_moving(self) -> bool:
-        """Whether there are ready tasks of former divisions that were not there at the last call."""
+        """Return whether ready tasks of former divisions have appeared since the last call."""
         is_moving, self.is_moving = self.is_moving, False
         return is_moving
 
     def take_writes(self) -> SlotWrites | None:
-        """What is to be written since the last call; None: nothing."""
+        """Return the writes since the last call; None if there are none."""
         for number in self._new.values():
             slot = self.by_number.get(number)
             if slot is not None and slot.place == "parked":
-                self.put(slot)  # no task of it has become ready
+                self.put(slot)  # none of its tasks has become ready
         self._new.clear()
         writes = self.entries.take()
         if writes.best or writes.time or writes.old or writes.records or writes.names:
             return writes
         return None
 
-    # ------------------------------------------------------------------------------------ what is read
+    # ------------------------------------------------------------------------------------ reads
 
     @property
     def wants_reads(self) -> bool:
-        """Something of it is to be read for the next turn."""
+        """True if anything of it is to be read for the next turn."""
         return bool(self.dry or self.entries.wanted) or self.is_low or self.is_time
 
     @property
     def is_low(self) -> bool:
-        """The store has more slots, by best task, and few are ready here, or none that is as good."""
+        """True if the store has more slots, by best task, and few are ready here, or none that is as good."""
         floor = self.entries.floor
         if floor == NO_FLOOR:
             return False
@@ -455,22 +455,22 @@ class SlotTable:
         if self._in_front < few:
             return True
         first = self._ready.first()
-        return first is None or first.mark >= floor  # what comes next is in the store
+        return first is None or first.mark >= floor  # the next slot is in the store
 
     @property
     def is_time(self) -> bool:
-        """Slots that wait in the store may go on."""
+        """True if slots that wait in the store may go on."""
         floor = self.entries.time_floor
         return floor != NO_FLOOR and self._time_of(floor) <= self._clock.now
 
     def time_bound(self) -> int:
-        """The entry by time above all that are due now."""
+        """Return the entry by time above all that are due now."""
         return (int(self._clock.to_wall(self._clock.now) * 1000) + 1) << NUMBER_BITS
 
     # ------------------------------------------------------------------------------------ places
 
     def first_ready(self) -> Slot | None:
-        """The slot that has the next task, if its head has it still: whoever finds another there ``put``s it anew."""
+        """Return the slot with the next task; a caller that finds another task at its head must ``put`` it anew."""
         return self._ready.first()
 
     def take_in(self, number: int, record: SlotRecord, head: Head) -> Slot:
@@ -484,7 +484,7 @@ class SlotTable:
         return slot
 
     def put(self, slot: Slot) -> None:
-        """Put the slot where it belongs now, or out of memory."""
+        """Put the slot in its present place, or out of memory."""
         if slot.place == "ready":
             self._in_front -= 1
         slot.place = "parked"
@@ -511,7 +511,7 @@ class SlotTable:
             self.forget(slot)
 
     def forget(self, slot: Slot) -> None:
-        """Know nothing of a slot in memory any more."""
+        """Remove a slot from memory."""
         if slot.place == "ready":
             self._in_front -= 1
         self.entries.delete(slot.entry)
@@ -520,11 +520,11 @@ class SlotTable:
         del self.by_name[slot.record.name]
 
     def enter(self, slot: Slot, entry: int) -> None:
-        """The best task of a slot in memory is better than its entry says."""
+        """Replace the entry of a slot in memory whose best task is better than that."""
         self.entries.delete(slot.entry)
         slot.entry = entry
         self.entries.write(entry)
 
     def _time_of(self, entry: int) -> int:
-        """The time of an entry by time, on the boot clock."""
+        """Return the time of an entry by time, on the boot clock."""
         return self._clock.from_wall((entry >> NUMBER_BITS) / 1000)

@@ -1,4 +1,4 @@
-"""What a producer said of a task: a value that never changes."""
+"""Description of a task by its producer: an immutable value."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from taskqueue.protocol.values import PLAIN, Schedule
 
 @mypyc_attr(acyclic=True)
 class Spec:
-    """What the producer sent: stored as it came, written once for each seq, read when a hollow task needs it.
+    """Description of a task: stored as the producer sent it, once for each seq, and read when a hollow task needs it.
 
-    Two things are not the producer's: ``depth`` counts the follow-ups between it and a task that was pushed by itself,
-    ``page`` is what is known of the page of a task with ``recrawl``, from its first success on. It never changes.
+    Two fields are the daemon's: ``depth`` counts the follow-ups from a task that was pushed by a producer, and ``page``
+    has the facts about the page of a task with ``recrawl``, from its first success on. Immutable.
     """
 
     __slots__ = ("body", "depth", "page", "schedule", "url")
@@ -30,9 +30,9 @@ class Spec:
         self.page: Final = page
 
     def with_page(self, page: PageFacts | None) -> Spec:
-        """The same, of a page of which this is known."""
+        """Return this spec with other facts about its page."""
         return Spec(self.url, self.schedule, self.body, self.depth, page)
 
 
 NO_SPEC: Final = Spec("", PLAIN, NIL)
-"""Shown to people as the spec of a bare task."""
+"""Spec shown for a bare task."""

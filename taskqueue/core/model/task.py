@@ -1,13 +1,13 @@
-"""A task as the scheduler holds it, and its place in the order that it waits in.
+"""Tasks in the scheduler, and their places in the orders that they wait in.
 
-A task is in exactly one state, and each state is an order with integer keys, so that the first of an order is its
+A task is in exactly one state, and each state is an order with integer keys: the first task of an order has the
 smallest key, in memory and (as 16 big-endian bytes) in the store:
 
     ready       slot, priority, then seq  larger priorities first, then first in first out
     delayed     due time, then seq
-    blocked     seq                       it waits for other tasks: see ``edges``
+    blocked     seq                       waits for other tasks: see ``edges``
     processing  seq
-    over        end, then seq             success, failed, cancelled: one order each
+    finished    end, then seq             success, failed, cancelled: one order each
 
     new ──► ready ──select──► processing ──done──► success | failed | cancelled
       │      ▲  ▲                │   │
@@ -17,14 +17,14 @@ smallest key, in memory and (as 16 big-endian bytes) in the store:
     new with parents ──► blocked ──the last edge is satisfied──► ready or delayed
 
 Rules:
-1. ``seq`` is given when a task becomes live and stays, through retries and merges; a restart gives a new one, and so,
+1. ``seq`` is given when a task becomes live and stays, through retries and merges. A restart gives a new one, and so,
    unless an operation is under way, do a fetcher that falls silent and each success of a task with ``recrawl``. A
-   ``task-retry`` by hand brings the task back with the one it had, unless ``clear`` has since dropped all up to that.
-2. ``token`` is that of the last lease; only handing out, an answer that counts, replacing, releasing, cancelling,
+   ``task-retry`` by hand brings the task back with its former one, unless ``clear`` has since dropped all up to that.
+2. ``token`` is that of the last lease; only dispatching, an answer that counts, replacing, releasing, cancelling,
    restarting and retrying by hand change it.
-3. ``spec`` is what the producer sent, and what is known of the page; None means that it is in the store only (the task
-   is *hollow*) and must be read before the task is handed out.
-4. A task that is over and *bare* has neither spec nor history nor a place in an order any more: see ``retention``.
+3. ``spec`` is the producer's description, with facts about the page; None means that it is only in the store (the task
+   is *hollow*) and must be read before the task is dispatched.
+4. A finished task that is *bare* has neither spec nor history nor a place in an order any more: see ``retention``.
 """
 
 from __future__ import annotations
@@ -50,81 +50,85 @@ CANCELLED: Final = 6
 BLOCKED: Final = 7
 
 STATE_NAMES: Final = ("", "ready", "delayed", "processing", "success", "failed", "cancelled", "blocked")
-"""By state, as the store has the number; 0 means: it does not know the task. A later state gets the next number, and
-nobody may ask which of two is larger: what a state is, the sets below say. (To look into a set takes 10 to 18 ns, as
-long as to compare; a function that hides either takes 50, a method of an enumeration 140.)"""
+"""Names by state, which is a number, as in the store; 0 stands for an unknown task.
+
+A later state gets the next number. Don't compare states by size: the sets below say what a state is. A look into a set
+takes 10 to 18 ns, as long as a comparison; a function around either takes 50, a method of an enumeration 140.
+"""
 
 STATES: Final = range(1, len(STATE_NAMES))
 LIVE: Final = frozenset(map(STATE_NAMES.index, get_args(LiveState)))
-"""What is to be run, or is being run."""
+"""States of tasks that are to be run, or are being run."""
 WAITING: Final = LIVE - {PROCESSING}
-"""Live, and nobody runs it: its place in the order has its record."""
+"""Live states in which no fetcher runs the task: its record lies at its place in the order."""
 OVER: Final = tuple(map(STATE_NAMES.index, get_args(OverState)))
-"""What has ended, in the order in which a project's record has the bounds of their orders."""
+"""Finished states, in the order in which a project's record has the bounds of their orders."""
 
 PRIORITY_TOP: Final = 2**31 - 1
 SEQ_BITS: Final = 64
 SLOT_SHIFT: Final = 96
-"""Above this bit of the place of a ready task lies the number of its slot; 0: its project is not divided."""
+"""Bit of the place of a ready task from which on it has the number of its slot; 0 if its project has no slots."""
 KEY_BYTES: Final = 16
 NO_FLOOR: Final = 1 << (8 * KEY_BYTES)
-"""Above every key: an order without a floor is in memory completely."""
+"""Key above every other: an order without a floor is in memory completely."""
 
 NO_TOKEN: Final = Token(0)
-"""Token of a task that was never handed out, or whose lease's answer can't count any more."""
+"""Token of a task that was never dispatched, or whose lease can no longer be answered."""
 
 HELD_UNTIL: Final = 1e12
-"""The exetime of what a rerun holds (unix seconds), after any that can be said: if it need not wait for others, it
-waits all the same."""
+"""The exetime (unix seconds) of a task that a rerun delays, later than any that a producer can set.
+
+If the task need not wait for others, it waits nevertheless.
+"""
 
 PUT_OFF_MOST: Final = 0xFFFF
-"""Times that a task is put off in a row are counted up to here."""
+"""Largest count of times in a row that a task is put off."""
 
 RETRIED_MOST: Final = (1 << 26) - 1
-"""Failures of a task are counted up to here: its record has 26 bits for them."""
+"""Largest count of a task's failures: its record has 26 bits for them."""
 
 LATEST_SECOND: Final = (1 << 32) - 1
-"""The last unix second that a task can have come at, as far as is kept: its record has 32 bits for it."""
+"""Last unix second of arrival that is stored: a task's record has 32 bits for it."""
 
 ATTEMPTS_KEPT: Final = 10
 """Attempts in the history of a task; the oldest is overwritten."""
 
 TASK_BYTES: Final = 512
-"""Memory of a task besides its url and its body; measured with tracemalloc, rounded up."""
+"""Bytes of a task in memory besides its url and its body; measured with tracemalloc, rounded up."""
 
 
 @mypyc_attr(acyclic=True)
 class Task:
-    """One task.
+    """Task with its state and its place in the store.
 
     Attributes:
         project: number of its project (a new one after ``delete``), the first part of its keys in the store.
         key: its place in the order of its state.
-        exetime: unix seconds before which it must not run; 0 is any time. Of a bare one: since when it has been so.
-        lastcrawltime: unix seconds at which an attempt last succeeded, failed or ran out of time; 0 is never.
-        held_back: delayed by a retry, a retry_after or a recrawl, so that mere links to it don't hurry it.
-        timed_out: its last attempt ran out of time.
-        apart: its project can be finished while it is live: a recurring task that has run, or ``on_finished`` itself.
-        attempts: how many of its attempts have ended, modulo ATTEMPTS_KEPT: the index of the next one in its history.
-        size: bytes that it takes in memory, about; see ``size_of``.
-        kept_state, kept_key: where the store has it; state 0 is nowhere.
-        kept_seq: under which the store has its spec, if that is not ``seq``; else 0.
-        kept_deferred: the store has a deferred update of it.
-        unlisted: it was handed out in the turn that made it; while it is being run the store has it by its lease only,
+        exetime: unix seconds before which it must not run; 0 for any time. Of a bare task: since when it has been bare.
+        lastcrawltime: unix seconds at which an attempt last succeeded, failed or timed out; 0 if never.
+        held_back: delayed by a retry, a retry_after or a recrawl, so that mere links to it don't bring it forward.
+        timed_out: True if its last attempt timed out.
+        apart: True if its project can be finished while it is live: a recurring task that has run, or ``on_finished``.
+        attempts: number of its ended attempts, modulo ATTEMPTS_KEPT: the index of the next one in its history.
+        size: approximate bytes in memory; see ``size_of``.
+        kept_state, kept_key: its place in the store; state 0 if it has none.
+        kept_seq: seq under which the store has its spec, if that is not ``seq``; else 0.
+        kept_deferred: True if the store has a deferred update of it.
+        unlisted: True if it was dispatched in the turn that made it; while it runs, the store has it only by its lease,
             and not by its taskid.
-        touched: it is among this turn's changes.
-        spec_changed: its spec must be written with this turn's changes.
-        ended: the success that it is over with, if it came in this turn; kept in the task's place among the successes,
-            so that it costs no write of its own.
-        bare: all that is left of it is what tells that it was.
-        crashes: how often its fetcher has fallen silent while it ran, since somebody last told how it ended; see
+        touched: True if it is among this turn's changes.
+        spec_changed: True if its spec must be written with this turn's changes.
+        ended: its final success, if it came in this turn; stored in the task's place among the successes, so that it
+            costs no write of its own.
+        bare: True if only the record that it was and how it ended is left.
+        crashes: times that its fetcher has fallen silent while it ran, since a fetcher last reported its end; see
             ``handout``.
-        has_result: its last success gave a result, which lies apart, by taskid: a restart leaves it where it is.
-        links: what ties it to other tasks; None: nothing.
-        slot: number of the slot that it belongs to, in some division of its project; 0: of none.
-        throttled: how often in a row its host has asked for a pause instead of answering.
-        put_off: how often in a row its fetcher has put it off by ``retry_after``; at most PUT_OFF_MOST.
-        pushed_at: unix seconds, whole ones, when it first came; 0: before that was kept. A restart leaves it as it is.
+        has_result: True if its last success gave a result, which is stored apart, by taskid; a restart leaves it there.
+        links: its ties to other tasks; None if it has none.
+        slot: number of its slot, in some division of its project; 0 if it is in none.
+        throttled: times in a row that its host has throttled it.
+        put_off: times in a row that its fetcher has put it off by ``retry_after``; at most PUT_OFF_MOST.
+        pushed_at: whole unix seconds of its first arrival; 0 if from before that was stored. A restart keeps it.
     """
 
     __slots__ = (
@@ -242,7 +246,7 @@ class Task:
         self.spec_changed = True
 
     def write_anew(self, spec: Spec) -> None:
-        """Have the task's spec written to the store once more."""
+        """Write the task's spec to the store once more."""
         self.spec = spec
         self.spec_changed = True
 
@@ -256,15 +260,15 @@ class Task:
         self.links = links
 
     def enter_slot(self, slot: int) -> None:
-        """The task, which is in no order at the moment, belongs to the slot of this number."""
+        """Set the slot of the task, which is in no order at the moment."""
         self.slot = slot
 
     def note_throttled(self, times: int) -> None:
-        """So often in a row its host has asked for a pause."""
+        """Set the times in a row that its host has throttled it."""
         self.throttled = times
 
     def note_put_off(self, times: int) -> None:
-        """So often in a row its fetcher has put it off; counted up to PUT_OFF_MOST."""
+        """Set the times in a row that its fetcher has put it off, up to PUT_OFF_MOST."""
         self.put_off = min(times, PUT_OFF_MOST)
 
     def renumber(self, seq: int) -> None:
@@ -284,15 +288,15 @@ class Task:
         self.exetime = now
 
     def note_result(self, *, is_there: bool) -> None:
-        """The task has succeeded, with a result or without one."""
+        """Record whether the task's success gave a result."""
         self.has_result = is_there
 
     def stay_as_kept(self) -> None:
-        """Have nothing of this turn's changes of the task written; its fields stay as they are."""
+        """Drop this turn's changes of the task; its fields stay as they are."""
         self.touched = self.spec_changed = False
 
     def as_move(self) -> Move:
-        """The change since the store last had the task; from now on it counts as stored."""
+        """Return the change since the store last had the task; from now on it counts as stored."""
         move = (
             self,
             self.kept_state,
@@ -312,23 +316,25 @@ class Task:
 
 
 Move = tuple[Task, int, int, int, bool, bool]
-"""A change of one task in one turn: the store deletes the old place and writes the new one. A plain tuple, because
-three are made in each task's life: (task, old_state, old_key, old_seq, spec_changed, had_deferred).
+"""Change of a task in one turn: the store deletes the old place and writes the new one.
 
-* old_state, old_key: where the store has the task; state 0 is nowhere.
-* old_seq: under which the store has its spec; differs from the task's after a restart.
+A plain tuple, because three are made in each task's life: (task, old_state, old_key, old_seq, spec_changed,
+had_deferred).
+
+* old_state, old_key: place of the task in the store; state 0 if it has none.
+* old_seq: seq under which the store has its spec; differs from the task's after a restart.
 * spec_changed: the spec must be written.
-* had_deferred: the store holds a deferred update of it, to be deleted unless the lease still carries one.
+* had_deferred: the store has a deferred update of it, to be deleted unless the lease still carries one.
 """
 
 
 def ready_key(priority: int, seq: int) -> int:
-    """Key of a ready task: larger priorities first, then smaller seq."""
+    """Return the key of a ready task: larger priorities first, then smaller seq."""
     return (PRIORITY_TOP - priority) << SEQ_BITS | seq
 
 
 def time_key(at: float, seq: int) -> int:
-    """Key in an order by time (unix seconds), rounded up to a microsecond so that nothing is early."""
+    """Return the key in an order by time (unix seconds), rounded up to a microsecond so that no task is early."""
     micros = int(at * 1e6)
     if micros / 1e6 < at:
         micros += 1
@@ -336,35 +342,35 @@ def time_key(at: float, seq: int) -> int:
 
 
 def key_time(key: int) -> float:
-    """The time in a key made by ``time_key``, in unix seconds."""
+    """Return the time in a key made by ``time_key``, in unix seconds."""
     return (key >> SEQ_BITS) / 1e6
 
 
 def deferred_bytes(update: NewTask) -> int:
-    """Approximate bytes of a deferred update."""
+    """Return the approximate bytes of a deferred update."""
     return TASK_BYTES + len(update.url) + len(update.body)
 
 
 def size_of(spec: Spec) -> int:
-    """Approximate bytes of a task with this spec in memory."""
+    """Return the approximate bytes of a task with this spec in memory."""
     if spec.page is not None:
         return TASK_BYTES + len(spec.url) + len(spec.body) + facts_bytes(spec.page)
     return TASK_BYTES + len(spec.url) + len(spec.body)
 
 
 def is_retry(task: Task) -> bool:
-    """Whether the task waits for a retry: a failure or ``retry_after`` delays it, and its project waits for its end."""
+    """Return whether a failure or ``retry_after`` delays the task, and its project waits for its end."""
     return task.state == DELAYED and task.held_back and not task.apart
 
 
 def came_within(task: Task, since: float, before: float) -> bool:
-    """Whether the task first came at ``since`` or later, and before ``before`` (unix seconds; 0: at any time).
+    """Return whether the task first came at ``since`` or later, and before ``before`` (unix seconds; 0 for no bound).
 
-    A task of which that is unknown is left out if either is said.
+    A task whose arrival is unknown is left out if there is a bound.
     """
     return (not since or task.pushed_at >= int(since)) and (not before or 0 < task.pushed_at < before)
 
 
 def is_held(task: Task) -> bool:
-    """Whether the task waits until a rerun has reset all of its tasks; its exetime says nothing else."""
+    """Return whether the task waits until a rerun has reset all of its tasks."""
     return task.state in (BLOCKED, DELAYED) and task.exetime == HELD_UNTIL

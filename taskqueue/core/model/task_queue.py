@@ -1,13 +1,13 @@
-"""The tasks of one project that are in memory: the heads of ready and delayed, and all processing tasks.
+"""Tasks of one project in memory: the heads of ready and delayed, and all processing tasks.
 
-Every change of a task's state goes through here, so that it is in exactly one place, is counted there, and is among
-the changes of the turn, which are passed in:
+Every change of a task's state goes through here, so that the task is in exactly one place, is counted there, and is
+among the changes of the turn, which are passed in:
 
-    put ──► ready | delayed        below the floor: in memory;  from it on: in the store only
+    put ──► ready | delayed        below the floor: in memory; from it on: only in the store
         └─► blocked                never in memory
-              ready tasks of a project that is divided lie slot by slot: see ``slot_queue``
+              in a project with slots, ready tasks lie slot by slot: see ``slot_queue``
     lease ──► processing           always in memory
-    finish ──► over                never in memory
+    finish ──► finished            never in memory
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class TaskQueue:
     """Tasks of one project.
 
     Attributes:
-        tasks: by taskid, everything that is in memory.
+        tasks: tasks in memory, by taskid.
         counts: number of tasks by state, in memory or not.
         unfinished: number of live tasks that keep the project from being finished: those that are not ``apart``.
-        held_back: of the delayed tasks with keys below ``counted_to``, those that wait for a retry.
+        held_back: number of delayed tasks that wait for a retry, among keys below ``counted_to``.
         counted_to: NO_FLOOR unless the store is from before these were counted: see ``retry_count``.
-        over_low: by state, lower bounds of the keys in the orders of finished tasks; read-only for others.
-        packed_low: these, as the project's record has them.
-        ready: the ready tasks; of a project that is divided those of all ``slots``.
+        over_low: lower bounds of the keys in the orders of finished tasks, by state; read-only for others.
+        packed_low: these bounds as stored in the project's record.
+        ready: ready tasks; of all ``slots`` in a project that has some.
     """
 
     __slots__ = (
@@ -89,7 +89,7 @@ class TaskQueue:
         self.counted_to = 0 if held_back is None and counts.delayed else NO_FLOOR
 
     def set_over_low(self, state: int, key: int) -> None:
-        """The order of a finished state has no smaller key than this one."""
+        """Set the lower bound of the keys of a finished state."""
         self.over_low[state] = key
         self.packed_low = packed_lows(self.over_low)
 
@@ -100,21 +100,21 @@ class TaskQueue:
 
     @property
     def known(self) -> int:
-        """Number of tasks, live or over."""
+        """Number of tasks, live or finished."""
         return sum(self.counts)
 
     def due_at(self) -> float:
-        """When the first delayed task in memory is due, in unix seconds; inf: there is none."""
+        """Return when the first delayed task in memory is due, in unix seconds; inf if there is none."""
         first = self.delayed.first()
         return inf if first is None else key_time(first.key)
 
     def first_due(self, now: Wall) -> Task | None:
-        """The first delayed task if it is due at ``now`` (unix seconds)."""
+        """Return the first delayed task if it is due at ``now`` (unix seconds); else None."""
         first = self.delayed.first()
         return first if first is not None and key_time(first.key) <= now else None
 
     def is_behind(self, now: Wall) -> bool:
-        """Whether a task may be due at ``now`` (unix seconds) and still delayed, in memory or in the store only."""
+        """Return whether a task may be due at ``now`` (unix seconds) and still delayed, in memory or in the store."""
         return self.counts[DELAYED] > 0 and key_time(self.delayed.low_key()) <= now
 
     def put_ready(self, changes: Changes, task: Task) -> None:
@@ -139,7 +139,7 @@ class TaskQueue:
         self._enter(changes, task, self.delayed)
 
     def put_blocked(self, changes: Changes, task: Task, until: float) -> None:
-        """Have the task wait for its parents, and then until ``until`` (unix seconds; 0: no longer)."""
+        """Make the task wait for its parents, and then until ``until`` (unix seconds; 0 for no longer)."""
         if task.state:
             self._leave(changes, task)
         task.state = BLOCKED
@@ -152,7 +152,7 @@ class TaskQueue:
         changes.left(task)
 
     def put(self, changes: Changes, task: Task, until: float) -> None:
-        """Have the task wait for its parents, if it must, and then until ``until`` (unix seconds; 0: it is ready)."""
+        """Make the task wait for its parents, if it must, and then until ``until`` (unix seconds; 0 for no longer)."""
         if task.links is not None and task.links.missing:
             self.put_blocked(changes, task, until)
         elif until:
@@ -161,7 +161,7 @@ class TaskQueue:
             self.put_ready(changes, task)
 
     def withdraw(self, changes: Changes, task: Task) -> None:
-        """Remove the task from its order before a change that its key, or how it is counted, depends on."""
+        """Remove the task from its order before a change that affects its key, or how it is counted."""
         if task.state:
             self._leave(changes, task)
         task.state = 0
@@ -175,7 +175,7 @@ class TaskQueue:
             task.apart = True
 
     def lease(self, changes: Changes, task: Task, token: Token, lease: Lease) -> float:
-        """Lease a task, which must be the first ready one; returns for how many seconds it is not to be started."""
+        """Lease a task, which must be the first ready one; return the seconds until it may be started."""
         self.ready.pop()
         wait = 0.0
         if task.slot and self.slots is not None:
@@ -201,7 +201,7 @@ class TaskQueue:
             self.slots.restore_lease(task.slot)
 
     def list_leases(self, changes: Changes) -> None:
-        """Have records of all processing tasks written by taskid, too."""
+        """Write records of all processing tasks by taskid, too."""
         for task in self.processing.leased.values():
             if task.unlisted:
                 task.unlisted = False
@@ -262,7 +262,7 @@ class TaskQueue:
         self.processing = Processing()
 
     def divide(self, slots: SlotTable | None) -> None:
-        """From now on ready tasks lie in these slots, or in none; those in memory leave it."""
+        """Put ready tasks into these slots, or into none, from now on; those in memory leave it."""
         for task in [task for task in self.tasks.values() if task.state == READY]:
             del self.tasks[task.taskid]
         self.slots = slots
@@ -270,14 +270,14 @@ class TaskQueue:
         self.ready = Head(in_store) if slots is None else SlotQueue(self.tasks, slots)
 
     def stand_aside(self, task: Task) -> None:
-        """The first ready task lets the next one have its turn, until it ``come_back``s."""
+        """Take out the first ready task, until ``come_back``, so that the next one has its turn."""
         if isinstance(self.ready, SlotQueue):
             self.ready.stand_aside(task)
         else:
             self.ready.remove(task)
 
     def come_back(self, changes: Changes, tasks: Iterable[Task]) -> None:
-        """The tasks that stood aside are ready again."""
+        """Make the tasks that stood aside ready again."""
         ready = self.ready
         for task in tasks:
             if not (ready.come_back(task) if isinstance(ready, SlotQueue) else ready.add(task)):
@@ -285,7 +285,7 @@ class TaskQueue:
                 changes.left(task)
 
     def head(self, state: int) -> Head | SlotQueue:
-        """The head of ready or delayed."""
+        """Return the head of ready or delayed."""
         return self.ready if state == READY else self.delayed
 
     def trim(self, state: int, max_tasks: int, max_bytes: int) -> None:
@@ -304,19 +304,19 @@ class TaskQueue:
             self.tasks[task.taskid] = task
         head.refill(tasks, end=following == NO_FLOOR)
         if state == DELAYED:
-            head.floor = following  # not lower: what is in the store only would be taken for due too early
+            head.floor = following  # not lower: tasks that are only in the store would count as due too early
 
     @property
     def waiting_retries(self) -> int | None:
-        """Number of live tasks that wait for a retry; None: they are still being counted."""
+        """Number of live tasks that wait for a retry; None while they are being counted."""
         return self.held_back if self.counted_to == NO_FLOOR else None
 
     def count_anew(self) -> None:
-        """Forget how many wait for a retry."""
+        """Start counting the tasks that wait for a retry anew."""
         self.held_back, self.counted_to = 0, 0 if self.counts[DELAYED] else NO_FLOOR
 
     def count_page(self, tasks: Iterable[Task], following: int) -> None:
-        """Count the next delayed tasks, as they are in the store and in memory; ``following``: see ``refill``."""
+        """Count the next delayed tasks, from the store and memory; see ``refill`` for ``following``."""
         self.held_back += sum(map(is_retry, tasks))
         self.counted_to = following
 
@@ -346,7 +346,7 @@ class TaskQueue:
         self.tasks.pop(task.taskid, None)
 
     def _place_in_slot(self, task: Task) -> None:
-        """Place a ready task in its slot; if that is of a former division, below all slots, to be moved."""
+        """Set the slot in the key of a ready task; a task of a former division stays below all slots, to be moved."""
         if self.slots is None:
             task.enter_slot(0)
         elif task.slot >= self.slots.division:

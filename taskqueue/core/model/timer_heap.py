@@ -1,7 +1,7 @@
-"""A heap of timers: the one place that knows how long the scheduler may sleep.
+"""Heap of timers, which says how long the scheduler may sleep.
 
-Each timer has a key and a time; setting it again moves it earlier, never later. That a thing has become due
-later than its timer is found out when the timer fires (by asking ``due_at``), so that keeping timers up to date costs
+Each timer has a key and a time; setting it again moves it earlier, never later. Whether a thing is due later
+than its timer is checked when the timer fires (by ``due_at``), so that keeping timers up to date costs
 nothing on the hot path.
 """
 
@@ -13,7 +13,7 @@ from math import inf
 from typing import Final, Generic, TypeVar
 
 SWEEP_AT_LEAST: Final = 64
-"""Moved timers leave a dead entry behind; fewer than this are not worth a sweep."""
+"""Dead entries, left by moved timers, below which a sweep does not pay."""
 
 K = TypeVar("K", bound=int | str | tuple[int | str, int | str])
 
@@ -22,7 +22,7 @@ class TimerHeap(Generic[K]):
     """Timers on one clock.
 
     Args:
-        due_at: when the thing behind a key is really due; inf if it no longer exists. Must not change anything.
+        due_at: function that says when the thing behind a key is due; inf if it is gone. It must not change anything.
     """
 
     __slots__ = ("_at", "_due_at", "_heap")
@@ -33,11 +33,11 @@ class TimerHeap(Generic[K]):
         self._heap: list[tuple[float, K]] = []
 
     def __len__(self) -> int:
-        """Number of entries, dead ones included."""
+        """Return the number of entries, dead ones included."""
         return len(self._heap)
 
     def note(self, key: K, at: float) -> None:
-        """Set the timer of ``key`` to ``at``, unless it is set to an earlier time; inf: never."""
+        """Set the timer of ``key`` to ``at``, unless it is set to an earlier time; inf sets none."""
         if at < self._at.get(key, inf):
             self._at[key] = at
             heappush(self._heap, (at, key))
@@ -50,7 +50,7 @@ class TimerHeap(Generic[K]):
         self._at.pop(key, None)
 
     def next_at(self) -> float:
-        """When the first thing is really due; inf if nothing is."""
+        """Return when the first thing is due; inf if nothing is."""
         while self._heap:
             at, key = self._heap[0]
             if self._at.get(key) != at:
@@ -64,8 +64,8 @@ class TimerHeap(Generic[K]):
         return inf
 
     def pop_due(self, now: float) -> K | None:
-        """Remove the first key that is due; None if none is."""
-        # No timer is later than its thing: if the first is not due, nothing is, and nothing has to be asked.
+        """Remove and return the first key that is due; None if none is."""
+        # No timer is later than its thing: if the first is not due, none is, and ``due_at`` need not be called.
         if not self._heap or self._heap[0][0] > now or self.next_at() > now:
             return None
         return self._drop_first()

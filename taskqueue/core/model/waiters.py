@@ -1,10 +1,10 @@
-"""Requests that are answered when something happens, or after a time limit (long polls).
+"""Requests that are answered upon an event, or after a time limit (long polls).
 
-A waiter is lost with the daemon; the client repeats its request, which creates it anew. A session has one waiter for
-one thing: the newer replaces the older. Of its ``watch`` requests several may wait: each replaces
+A waiter is lost if the daemon stops; the client repeats its request, which creates it anew. A session has one waiter
+per thing: a newer one replaces the older. Several of its ``watch`` requests may wait: each replaces
 only its own repeat.
 
-``TaskWaiters`` finds those that wait for the end of a task. It has an entry only for a task that a request waits for:
+``TaskWaiters`` finds the waiters for the end of a task. It has entries only for tasks with waiters:
 at most ``WAITS_MOST``.
 """
 
@@ -23,21 +23,21 @@ from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.messages import AnyOutgoing
 
 WAITS_MOST: Final = 10_000
-"""Waiting requests of all sessions together."""
+"""Waiting requests of all sessions together, at most."""
 
 FOR_EVER: Final = Boot(inf)
-"""Later than every time limit."""
+"""Time limit later than all others."""
 
 WAITS_OF_SESSION: Final = 1000
-"""Waiting requests of one session."""
+"""Waiting requests of one session, at most."""
 
 
 class Waiter(NamedTuple):
-    """A session, the number of its waiting request, and its time limit (boot-clock seconds).
+    """Waiting request: its session, its number, and its time limit (boot-clock seconds).
 
     Attributes:
-        known: the version that one who watches knows; 0: none.
-        apart: other requests of its session may wait for the same thing.
+        known: version that a ``watch`` request knows; 0 if none.
+        apart: True if other requests of its session may wait for the same thing.
     """
 
     session: Session
@@ -48,12 +48,12 @@ class Waiter(NamedTuple):
 
     @property
     def key(self) -> str:
-        """By which it is found among those who wait for the same thing."""
+        """Key among the waiters for the same thing."""
         return f"{self.n} {self.session.id}" if self.apart else self.session.id
 
 
 class Waiters:
-    """The waiters for one thing. There may be ten thousand: no method looks at all of them for one."""
+    """Waiters for one thing. There may be ten thousand: no method scans all of them for one."""
 
     __slots__ = ("_by_key", "_ends")
 
@@ -68,7 +68,7 @@ class Waiters:
         self._ends.note(key, waiter.until)
 
     def of(self, key: str) -> Waiter | None:
-        """The waiter of that key; None: there is none."""
+        """Return the waiter of that key; None if there is none."""
         return self._by_key.get(key)
 
     def drop(self, key: str) -> None:
@@ -76,15 +76,15 @@ class Waiters:
         del self._by_key[key]
 
     def __len__(self) -> int:
-        """Number of waiters."""
+        """Return the number of waiters."""
         return len(self._by_key)
 
     def next_at(self) -> float:
-        """The earliest time limit; inf: nobody waits."""
+        """Return the earliest time limit; inf if there are no waiters."""
         return self._ends.next_at()
 
     def take(self, until: Boot = FOR_EVER) -> Iterator[Waiter]:
-        """Remove the waiters whose limit is at most ``until``, the earliest first."""
+        """Remove and yield the waiters whose limit is at most ``until``, the earliest first."""
         while self._by_key and (key := self._ends.pop_due(until)) is not None:
             yield self._by_key.pop(key)
 
@@ -94,10 +94,10 @@ class Waiters:
 
 
 class Waits:
-    """All waiters, counted.
+    """Counts of all waiters.
 
     Attributes:
-        late: waiters that are due, with their replies, to be answered in one of the next turns.
+        late: due waiters with their replies, to be answered in one of the next turns.
     """
 
     __slots__ = ("_count", "late")
@@ -110,7 +110,7 @@ class Waits:
         """Add a waiter, replacing the one of its session.
 
         Raises:
-            Rejected: too many wait already.
+            Rejected: too many requests wait already.
         """
         former = waiters.of(waiter.key)
         if former is not None:
@@ -126,13 +126,13 @@ class Waits:
         waiters.add(waiter)
 
     def leave(self, waiter: Waiter) -> None:
-        """Count a waiter no more, which has been answered or replaced."""
+        """Uncount a waiter that has been answered or replaced."""
         self._count -= 1
         waiter.session.waits -= 1
 
 
 class TaskWaiters:
-    """Waiters by task. At the end of a turn none of the tasks is over."""
+    """Waiters by task; at the end of a turn none of the tasks is finished."""
 
     __slots__ = ("_by_task", "_ends")
 
@@ -141,28 +141,28 @@ class TaskWaiters:
         self._ends: TimerHeap[TaskRef] = TimerHeap(self._end_of)
 
     def __len__(self) -> int:
-        """Number of tasks that are waited for."""
+        """Return the number of tasks with waiters."""
         return len(self._by_task)
 
     def of(self, ref: TaskRef) -> Waiters | None:
-        """The waiters for a task; None: there are none."""
+        """Return the waiters for a task; None if there are none."""
         return self._by_task.get(ref)
 
     def keep(self, ref: TaskRef, waiters: Waiters) -> None:
-        """Keep the waiters for a task, of which there are some now."""
+        """Store the waiters for a task, after one was added."""
         self._by_task[ref] = waiters
         self._ends.note(ref, waiters.next_at())
 
     def take(self, ref: TaskRef) -> Waiters | None:
-        """Forget the waiters for a task that is over, and return them."""
+        """Remove and return the waiters for a finished task."""
         return self._by_task.pop(ref, None)
 
     def take_project(self, number: int) -> list[Waiters]:
-        """Forget the waiters for all tasks of a project, and return them; looks at all."""
+        """Remove and return the waiters for all tasks of a project; costs a pass over all."""
         return [self._by_task.pop(ref) for ref in list(self._by_task) if ref.project == number]
 
     def take_due(self, until: Boot) -> Iterator[Waiters]:
-        """Waiters for tasks, some of whose limits are at most ``until``; take these from them before the next."""
+        """Yield waiters for tasks, some of whose limits are at most ``until``; take those before the next step."""
         while (ref := self._ends.pop_due(until)) is not None:
             waiters = self._by_task.pop(ref)
             yield waiters
@@ -170,7 +170,7 @@ class TaskWaiters:
                 self.keep(ref, waiters)
 
     def next_at(self) -> float:
-        """The earliest time limit; inf: nobody waits."""
+        """Return the earliest time limit; inf if there are no waiters."""
         return self._ends.next_at()
 
     def _end_of(self, ref: TaskRef) -> float:

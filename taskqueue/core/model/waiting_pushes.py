@@ -1,13 +1,13 @@
-"""Pushes that wait, whole and undecided, until it is known whether tasks of theirs would close a cycle.
+"""Pushes that wait, whole and undecided, for the search whether their tasks would close a cycle.
 
     push ──a search is needed──► in the line ──searched──► in front of the next turn's requests
     later change of its session ──► in the line behind it
 
 Rules:
 1. The line is first in, first out; one push is searched at a time, and it is done before the next search begins.
-2. What waits counts: its tasks as having parents, its parents as having children. So nothing that is pushed beside it
-   can complete a cycle with it without a search of its own, which comes later.
-3. A restart forgets the line; clients repeat what was not answered.
+2. Waiting pushes count: their tasks as having parents, their parents as having children. So no other push
+   can complete a cycle with them without a search of its own, which comes later.
+3. A restart forgets the line; clients repeat unanswered requests.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from taskqueue.protocol.messages import Incoming
 from taskqueue.protocol.tasks import NewTasks
 
 WAITING_MOST: Final = 64
-"""Requests in the line."""
+"""Requests in the line, at most."""
 
 WAITING_BYTES: Final = 64 << 20
-"""Bytes of urls and bodies in the line, about; a single request may have more."""
+"""Bytes of urls and bodies in the line, about, at most; a single request may have more."""
 
 
 class WaitingPush(Struct):
-    """A request in the line.
+    """Request in the line.
 
     Attributes:
-        plan: the edges that it would make; empty: it only waits behind one that is searched.
+        plan: edges that it would make; empty if it only waits behind a push that is searched.
         searched: indices of the items that need a search.
-        tries: how often it has been searched because the tasks were others when it came to be done; this one included.
-        cycles: what the search has found, see ``BatchSearch``.
+        tries: number of its searches, this one included; it is searched again if the tasks have changed meanwhile.
+        cycles: findings of the search, see ``BatchSearch``.
         size: bytes of its urls and bodies, about.
     """
 
@@ -52,11 +52,11 @@ class WaitingPush(Struct):
 
 
 class WaitingPushes:
-    """The line.
+    """Line of waiting pushes.
 
     Attributes:
-        searching: the search that is under way, for the first push in the line; None: there is none.
-        decided: the push that was put in front of this turn's requests, with what was found; None: there is none.
+        searching: search under way, for the first push in the line; None if there is none.
+        decided: push in front of this turn's requests, with its findings; None if there is none.
     """
 
     __slots__ = ("_bytes", "_children", "_is_searched", "_line", "_parents", "_sessions", "decided", "searching")
@@ -73,30 +73,30 @@ class WaitingPushes:
 
     @property
     def pending(self) -> bool:
-        """Whether anything waits."""
+        """True if any request waits."""
         return bool(self._line)
 
     def has(self, session: str, n: int) -> bool:
-        """Whether request ``n`` of the session waits."""
+        """Return whether request ``n`` of the session waits."""
         return (session, n) in self._line
 
     def has_any_of(self, session: str) -> bool:
-        """Whether a request of the session waits."""
+        """Return whether a request of the session waits."""
         return session in self._sessions
 
     def gives_parents_to(self, ref: TaskRef) -> bool:
-        """Whether something that waits would give the task parents."""
+        """Return whether a waiting push would give the task parents."""
         return ref in self._children
 
     def gives_children_to(self, ref: TaskRef) -> bool:
-        """Whether something that waits would have a task wait for this one."""
+        """Return whether a waiting push would make a task wait for this one."""
         return ref in self._parents
 
     def add(self, push: WaitingPush) -> None:
         """Put a request at the end of the line.
 
         Raises:
-            Rejected: too many wait already.
+            Rejected: too many requests wait already.
         """
         push.size = _size(push.incoming)
         if self._line and (len(self._line) >= WAITING_MOST or self._bytes + push.size > WAITING_BYTES):
@@ -121,13 +121,13 @@ class WaitingPushes:
         self.searching = BatchSearch(push.plan, push.searched, search.rounds + 1)
 
     def end_search(self, search: BatchSearch) -> None:
-        """The first push has been searched: it is to be done with the next turn."""
+        """Record that the first push has been searched: the next turn does it."""
         self._first().cycles = search.cycles
         self.searching = None
         self._is_searched = True
 
     def take_searched(self) -> list[Incoming]:
-        """At the beginning of a turn: take the push that was searched from the line, and what waits behind it."""
+        """Take the searched push, and what waits behind it, from the line at the beginning of a turn."""
         self.decided = None
         if not self._is_searched:
             return []

@@ -1,15 +1,15 @@
-"""Which projects changed when, while somebody watches; and who waits to be told.
+"""Log of changed projects while clients watch, and the requests that wait for changes.
 
     a project changes ──► its number goes to the end of the log, under the next version
-    it is deleted ──────► its name does, in place of its number
-    who knows version v is told what stands behind v; a version says everything up to it
+    it is deleted ──────► its name replaces its number
+    a client that knows version v gets the entries behind v; a version covers everything up to it
 
-A log is made when somebody asks who brings no version of it, and begins with all projects, so that whoever knows
-nothing has to be told just what is in it. Nothing of it is stored: after a restart there is another, with another id.
-It has one entry a project and GONE_MOST for deleted ones; when it forgets one of these, versions before that are void.
+A log is made by the first request without a version of it, and begins with all projects, so that a client that knows
+nothing gets just its entries. It is not stored: after a restart there is another log, with another id.
+It has one entry per project and GONE_MOST for deleted ones; when it forgets one of these, earlier versions are void.
 
-Changes become *published* PUBLISH_SECONDS apart. Who does not know what was published is told at once; who does waits
-for the next time. So a session that asks again and again is told four times a second, however much changes.
+Changes become *published* PUBLISH_SECONDS apart. A client that does not know the published ones gets them at once;
+others wait for the next time. So a session that asks again and again gets four replies a second, however much changes.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from taskqueue.protocol.fields import Boot
 PUBLISH_SECONDS: Final = 0.25
 
 KEPT_SECONDS: Final = 60.0
-"""A log is kept for so long after somebody watched."""
+"""Seconds that a log is kept after the last request."""
 
 GONE_MOST = 1024
-"""Names of deleted projects that are remembered; of 64 characters each."""
+"""Names of deleted projects that are remembered, at most; of up to 64 characters each."""
 
 
 class WatchLog:
-    """The log, and the waiters.
+    """Log of changes, and its waiters.
 
     Attributes:
-        version: of the latest change.
-        published: the version up to which changes are published; ``published_at``: when that was (boot-clock seconds).
-        asked_at: when somebody asked or was told last, likewise.
-        quiet: who waits for something to be published.
-        telling: who is to be told now, some in a turn, because ten thousand may wait.
+        version: version of the latest change.
+        published: version up to which changes are published; ``published_at``: when that was (boot-clock seconds).
+        asked_at: time of the last request or reply (boot-clock seconds).
+        quiet: requests that wait for changes to be published.
+        telling: requests to be answered now, some in each turn, because ten thousand may wait.
     """
 
     __slots__ = ("_changes", "_forgotten", "_gone", "_id", "asked_at", "published", "published_at", "quiet", "telling",
@@ -58,7 +58,7 @@ class WatchLog:
     # ------------------------------------------------------------------------------------ changes
 
     def note(self, project: Project) -> None:
-        """The project has changed, or is new."""
+        """Log that the project has changed, or is new."""
         changes = self._changes
         changes.pop(project.number, None)
         self.version += 1
@@ -67,7 +67,7 @@ class WatchLog:
             self._remember(project.name)
 
     def remove(self, project: Project) -> None:
-        """The project is no more."""
+        """Log that the project was deleted."""
         self._changes.pop(project.number, None)
         self._remember(project.name)
         self.version += 1
@@ -78,7 +78,7 @@ class WatchLog:
             self._forgotten = self._changes.pop(forgotten)
 
     def _remember(self, name: str) -> None:
-        """The name is not that of a deleted project."""
+        """Remove the name from those of deleted projects."""
         if name in self._gone:
             del self._gone[name]
             del self._changes[name]
@@ -86,7 +86,7 @@ class WatchLog:
     # ------------------------------------------------------------------------------------ versions
 
     def known(self, since: str) -> int:
-        """The version that somebody knows by what a reply said; 0: none, so he has to be told everything."""
+        """Return the version in ``since`` of a request; 0 if it is unknown, so that the client needs everything."""
         id, _, number = since.partition(".")
         if id != str(self._id) or not (number.isascii() and number.isdecimal()):
             return 0
@@ -94,12 +94,13 @@ class WatchLog:
         return version if self._forgotten <= version <= self.version else 0
 
     def since(self, version: int) -> str:
-        """What is said of a version."""
+        """Return the text of a version in replies."""
         return f"{self._id}.{version}"
 
     def after(self, version: int, most: int) -> tuple[list[tuple[int | str, int]], bool]:
-        """Numbers of projects, and names of deleted ones, that changed after a version, each with its own, the oldest
-        first; and whether there are further ones.
+        """Return the changes after a version, the oldest first, and whether there are more.
+
+        Each is the number of a project, or the name of a deleted one, with its version.
         """
         news = []
         for change in reversed(self._changes.items()):
@@ -111,7 +112,7 @@ class WatchLog:
     # ------------------------------------------------------------------------------------ waiters
 
     def leave(self, key: str) -> Waiter | None:
-        """Remove the waiter of that key and return it; None: there is none."""
+        """Remove and return the waiter of that key; None if there is none."""
         for waiters in (self.quiet, self.telling):
             if (waiter := waiters.of(key)) is not None:
                 waiters.drop(key)
@@ -119,25 +120,25 @@ class WatchLog:
         return None
 
     def publish(self, now: Boot) -> None:
-        """Publish what has changed, if it is time and somebody wants to know."""
+        """Publish changes, if it is time and requests wait for them."""
         if self.version == self.published or now < self._publishes_at():
             return
         if self.quiet and self.telling:
-            return  # those who were to be told before come first
+            return  # earlier waiters come first
         if self.quiet or self.telling:
             self.published, self.published_at = self.version, now
         if self.quiet:
             self.quiet, self.telling = self.telling, self.quiet
 
     def next_at(self) -> float:
-        """When there is something to do next (boot-clock seconds)."""
+        """Return when there is something to do next (boot-clock seconds)."""
         if not self.quiet:
             return self.asked_at + KEPT_SECONDS
         ends = self.quiet.next_at()
         return min(ends, self._publishes_at()) if self.version > self.published else ends
 
     def is_over(self, now: Boot) -> bool:
-        """Whether nobody has watched for so long that it need not be kept."""
+        """Return whether the last request was so long ago that the log need not be kept."""
         return not self.quiet and not self.telling and now >= self.asked_at + KEPT_SECONDS
 
     def _publishes_at(self) -> float:

@@ -1,7 +1,7 @@
-"""The counters of a project: its events in the last five minutes, hour and day, and how long attempts took.
+"""Counters of a project: its events in the last five minutes, hour and day, and durations of attempts.
 
-Nothing is counted here a second time. A project's totals (``EventCounts``) only grow, so what a window holds is what
-they have grown by since it began, and all that is kept is how high they stood then: a ring of *rows*, one for the
+No event is counted twice. A project's totals (``EventCounts``) only grow, so the count in a window is
+their growth since it began, and only their former values are kept: a ring of *rows*, one for the
 beginning of each *period*. Reading is a subtraction, whatever happened meanwhile.
 
     totals
@@ -13,21 +13,21 @@ beginning of each *period*. Reading is a subtraction, whatever happened meanwhil
 
 Rules:
 1. A window of n periods is the present one and the n - 1 before it: between n - 1 and n periods of time.
-2. Events count when the turn that made them ends, in the period that is present then.
-3. Reading changes nothing, so reading twice gives the same. A project without events has no rings.
-4. If the wall clock steps back, the earlier period becomes the present one and time goes on from there: what was
-   counted keeps its age. A step forward ages everything by as much.
-5. After a crash the windows are those saved last. What the totals gained since then counts in the period of the
+2. Events count when their turn ends, in the period that is present then.
+3. Reading changes nothing, so reading twice gives equal results. A project without events has no rings.
+4. If the wall clock steps back, the earlier period becomes the present one and time goes on from there: past
+   events keep their age. A step forward ages everything by as much.
+5. After a crash the windows are those saved last. Gains of the totals since then count in the period of the
    start: late rather than never. The seconds of these attempts are lost.
-6. What was loaded stays as it was saved until something is counted: of ten thousand projects few are busy at once. It
-   can be shown as it is.
+6. Loaded windows stay in their saved form until something is counted: of ten thousand projects few are busy at once.
+   They can be read in that form.
 
 Seconds fall into bins, see ``histogram``. A ring of bins costs more than one of events, so it has fewer periods.
 
-All rings of a project (``PeriodRing``) are slices of one ``bytearray``, so that a project without counts costs nothing
+All rings of a project (``PeriodRing``) are slices of one ``bytearray``, so a project without counts costs nothing
 and any other one object, of about 6 kB. A row has counters of 64 and of 32 bits, modulo their size: totals may be more
-than 2**32, a window holds fewer of a kind. Times are numbers of the shortest period: ``head`` is that in which
-something was last counted, ``period`` that in which somebody looks or counts now.
+than 2**32, but the count in a window is less. Times are numbers of the shortest period: ``head`` is the period in which
+something was last counted, ``period`` the one of the present call.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from taskqueue.protocol.values import EventTotals
 
 @mypyc_attr(acyclic=True)
 class EventCounts:
-    """How many events of each kind a project has had, as in EventTotals.
+    """Number of events of each kind in a project, as in EventTotals.
 
     Not a struct, because they grow several times in each task's life, and compiled code changes the fields of structs
     slowly.
@@ -70,19 +70,20 @@ class EventCounts:
         self.timeout = totals.timeout
 
     def row(self) -> Row:
-        """The counts, in the order of the fields of EventTotals."""
+        """Return the counts, in order of the fields of EventTotals."""
         return self.new, self.selected, self.success, self.failed, self.retried, self.timeout
 
 
 MASK_32: Final = 2**32 - 1
 
 Columns = list[list[int]]
-"""Per counter, what each period added, the present one first, without trailing zeros; negative where a counter passed
-2**32.
+"""Additions of each period, by counter, the present period first, without trailing zeros.
+
+Negative where a counter passed 2**32.
 """
 
 Width = Literal["Q", "I"]
-"""Of a counter: 64 or 32 bits."""
+"""Width of a counter: 64 or 32 bits."""
 
 
 class Layout:
@@ -96,14 +97,14 @@ class Layout:
 
 
 class PeriodRing:
-    """The position of a ring in the bytes of a project, and how to read and write it. Contains no counters itself.
+    """Position and format of a ring in the bytes of a project; it contains no counters itself.
 
     Attributes:
         end: offset of the first byte after it.
     """
 
     def __init__(self, start: int, periods: int, ticks: int, layout: Layout) -> None:
-        """``periods`` of ``ticks`` times the shortest period each."""
+        """``periods`` of ``ticks`` shortest periods each."""
         self._start = start
         self._periods = periods
         self._ticks = ticks
@@ -118,7 +119,7 @@ class PeriodRing:
             rows[at : at + len(row)] = row
 
     def gained(self, rows: bytearray, head: int, period: int, now: Sequence[int]) -> list[int] | None:
-        """What was added in the window that ends with ``period``, up to ``now``; None: nothing."""
+        """Return the additions in the window that ends with ``period``, up to ``now``; None if there are none."""
         first = period // self._ticks - self._periods + 1
         if first > head // self._ticks:
             return None
@@ -126,28 +127,28 @@ class PeriodRing:
         return [a - b & mask for a, b, mask in zip(now, then, self._layout.masks, strict=True)]
 
     def is_over(self, head: int, period: int) -> bool:
-        """Whether everything counted until ``head`` lies before the window that ends with ``period``."""
+        """Return whether everything counted until ``head`` lies before the window that ends with ``period``."""
         return period // self._ticks - self._periods + 1 > head // self._ticks
 
     def level(self, rows: bytearray, period: int, column: int) -> int:
-        """One 32-bit column at the beginning of the window that ends with ``period``."""
+        """Return one 32-bit column at the beginning of the window that ends with ``period``."""
         at = self._offset(period // self._ticks - self._periods + 1) + 4 * column
         return int.from_bytes(rows[at : at + 4], byteorder)
 
     def gained_by_columns(self, columns: Columns, head: int, period: int) -> list[int] | None:
-        """Like ``gained``, computed from ``columns`` instead of rows."""
+        """Return what ``gained`` does, computed from ``columns`` instead of rows."""
         left = self._periods + head // self._ticks - period // self._ticks
         if left <= 0:
             return None
         return [sum(added[:left]) & mask for added, mask in zip(columns, self._layout.masks, strict=True)]
 
     def columns(self, rows: bytearray, head: int, now: Sequence[int]) -> Columns:
-        """What each period added."""
+        """Return the additions of each period."""
         sums = self.gained(rows, head, head, now) or []
         return [self._additions(rows, head, n, now[n]) if total else [] for n, total in enumerate(sums)]
 
     def series(self, columns: Columns, head: int, period: int) -> Columns:
-        """``columns`` as they are seen in ``period``, each as long as the ring."""
+        """Return ``columns`` as of ``period``, each as long as the ring."""
         quiet = [0] * min(self._periods, period // self._ticks - head // self._ticks)
         width = len(self._layout.masks)
         padded = [quiet + (columns[n] if n < len(columns) else []) + [0] * self._periods for n in range(width)]
@@ -188,7 +189,7 @@ class PeriodRing:
 
 
 PERIOD_SECONDS: Final = 10
-"""The shortest period; the periods of all rings are multiples of it."""
+"""Seconds of the shortest period; the periods of all rings are multiples of it."""
 
 _FAILED: Final = EventTotals.__struct_fields__.index("failed")
 _RETRIED: Final = EventTotals.__struct_fields__.index("retried")
@@ -213,18 +214,18 @@ _TIME_RINGS: Final = (_MINUTES_TIMES, _HOUR_TIMES, _DAY_TIMES)
 _RINGS: Final = (*_EVENT_RINGS, *_TIME_RINGS)
 
 _LONGEST: Final = 8640
-"""The shortest periods in a day."""
+"""Number of shortest periods in a day."""
 
 _NO_ROWS: Final = bytearray()
 _NO_BINS: Final = array("I")
 
 
 class WindowSums(NamedTuple):
-    """The sums of a window.
+    """Sums of a window.
 
     Attributes:
-        events: of each kind, in the order of the fields of EventTotals.
-        seconds: mean and 95th percentile of the durations of attempts that ended in it; None: there were none.
+        events: count of each kind, in order of the fields of EventTotals.
+        seconds: mean and 95th percentile of the durations of attempts that ended in it; None if there were none.
     """
 
     events: Sequence[int]
@@ -235,8 +236,8 @@ class Recent(NamedTuple):
     """Events of a window by period, the present one first.
 
     Attributes:
-        seconds: of a period; ``passed``: of the present one, so far.
-        ended: tasks that succeeded or failed; ``attempts`` are these and those that are retried.
+        seconds: length of a period; ``passed``: of the present one, so far.
+        ended: tasks that succeeded or failed; ``attempts`` adds those that are retried.
     """
 
     seconds: float
@@ -247,12 +248,12 @@ class Recent(NamedTuple):
 
 
 class Counters:
-    """The windows of one project. Times are unix seconds, passed in."""
+    """Windows of one project. Times are unix seconds, passed in."""
 
     __slots__ = ("_bins", "_counted", "_end", "_milliseconds", "_period", "_rows", "_saved", "_shift", "_start")
 
     def __init__(self, totals: EventTotals) -> None:
-        """Empty windows; ``totals`` are from before."""
+        """Start with empty windows after these totals."""
         self._counted: Row = astuple(totals)
         self._start = self._end = 0.0  # of the present period on the wall clock; an empty one at first
         self._period = self._shift = self._milliseconds = 0
@@ -261,7 +262,7 @@ class Counters:
         self._saved: CountersRecord | None = None  # until something is counted, instead of rows
 
     def note(self, counted: Row, now_wall: Wall) -> bool:
-        """Count what the totals gained in a turn that ends now, up to these; False if nothing. Totals never shrink."""
+        """Count the gains of the totals, which never shrink, in a turn that ends now; return False if none."""
         if counted == self._counted:
             return False
         if not self._start <= now_wall < self._end:
@@ -270,11 +271,11 @@ class Counters:
         return True
 
     def took(self, seconds: float, now_wall: Wall) -> int:
-        """Count the duration in seconds of an attempt that ended, done, failed or timed out; return its bin."""
+        """Count the seconds of an ended attempt (done, failed or timed out); return their bin."""
         if not self._start <= now_wall < self._end:
             self._begin_period(now_wall)
         milliseconds = int(seconds * 1000 + 0.5) if seconds > 0 else 0
-        # As ``bin_of`` has it, without a call for each attempt.
+        # ``bin_of``, without a call for each attempt.
         if milliseconds < HALVES_FROM:
             place = (milliseconds | 1).bit_length() - 1
         else:
@@ -289,12 +290,12 @@ class Counters:
         return place
 
     def sums(self, now_wall: Wall) -> list[WindowSums | None]:
-        """Sums of the last five minutes, hour and day; None: nothing happened. Costs the same however much has."""
+        """Return sums of the last five minutes, hour and day; None for each without events. The cost is constant."""
         gained = list(self._gained(self._period_at(now_wall)))
         return list(map(_sums, gained[: len(_EVENT_RINGS)], gained[len(_EVENT_RINGS) :]))
 
     def recent(self, now_wall: Wall) -> tuple[Recent, Recent]:
-        """What happened in the last five minutes and in the last hour. Costs 20 µs if anything did."""
+        """Return the events of the last five minutes and of the last hour; costs 20 µs if there are any."""
         period = self._period_at(now_wall)
         saved = _times_of(self._saved)[1] if self._saved is not None else []
         minutes, hour = [
@@ -310,22 +311,22 @@ class Counters:
 
     @property
     def counted(self) -> Row:
-        """The totals up to which gains have been counted."""
+        """Totals up to which gains have been counted."""
         return self._counted
 
     @property
     def failed(self) -> int:
         """Number of failed attempts ever counted: ``failing`` can grow only when this does."""
-        # A timeout is also counted as failed or as retried, so those two are all there is.
+        # Each timeout counts as failed or retried, too.
         return self._counted[_FAILED] + self._counted[_RETRIED]
 
     def failing(self, now_wall: Wall) -> int:
-        """Failed attempts in the last five minutes, timeouts included, each counted once."""
+        """Return the failed attempts of the last five minutes, timeouts included, each counted once."""
         gained = next(self._gained(self._period_at(now_wall)))
         return gained[_FAILED] + gained[_RETRIED] if gained else 0
 
     def lately(self, event: int, now_wall: Wall) -> int:
-        """Events of one kind, an index into the fields of EventTotals, in the last five minutes."""
+        """Return the events of one kind, an index into the fields of EventTotals, in the last five minutes."""
         period = max(int(now_wall // PERIOD_SECONDS) + self._shift, self._period)
         if _MINUTES.is_over(self._period, period):
             return 0
@@ -335,7 +336,7 @@ class Counters:
         return gained[event] if gained else 0
 
     def saved(self) -> CountersRecord:
-        """The record to store, in a batch that has the project's totals too."""
+        """Return the record to store, in a batch that has the project's totals, too."""
         if self._saved is not None:
             return self._saved
         if not self._rows:
@@ -349,9 +350,9 @@ class Counters:
 
     @classmethod
     def load(cls, record: CountersRecord | None, totals: EventTotals, now_wall: Wall) -> Counters:
-        """Windows as stored (None: never), counting what the totals gained since as if it happened now.
+        """Load stored windows (None if there are none), and count the totals' gains since then as if they happened now.
 
-        Costs next to nothing if they gained nothing.
+        Costs next to nothing if there are no gains.
         """
         if record is None:
             return cls(totals)
@@ -373,7 +374,7 @@ class Counters:
             ring.restore(self._rows, record.period, now, added)
 
     def _begin_period(self, now_wall: Wall) -> None:
-        """Call before the first event of a period is counted, because the present period must be empty until then."""
+        """Begin a period, before its first event is counted, because the present period must be empty until then."""
         if self._saved is not None:
             self._restore(self._saved)
         ticks = _ticks(now_wall)
@@ -386,7 +387,7 @@ class Counters:
             self._advance(ticks + self._shift)
 
     def _advance(self, period: int) -> None:
-        """Move to a later period: what was counted so far lies before it."""
+        """Move to a later period: everything counted so far lies before it."""
         rows, head = self._rows, self._period
         row = _EVENTS.packing.pack(*[count & MASK_32 for count in self._counted])
         for ring in _EVENT_RINGS:
@@ -409,7 +410,7 @@ class Counters:
         return [self._milliseconds, *self._bins]
 
     def _gained(self, period: int) -> Iterator[list[int] | None]:
-        """Gains in the window of each of _RINGS; None: nothing."""
+        """Yield the gains in the window of each of _RINGS; None for each without gains."""
         if self._saved is not None:
             rings = zip(_RINGS, _times_of(self._saved)[1], strict=True)
             yield from (ring.gained_by_columns(columns, self._period, period) for ring, columns in rings)
@@ -440,7 +441,7 @@ def _trimmed(columns: Columns) -> Columns:
 
 
 def _times_of(record: CountersRecord) -> tuple[list[int], list[Columns]]:
-    """Milliseconds and attempts by bin, and the columns of all rings, as stored."""
+    """Return milliseconds and attempts by bin, and the columns of all rings, as stored."""
     columns = _decode(record.rings)
     rings = [_all_bins(ring, record.bins) for ring in columns[len(_EVENT_RINGS) :]]
     times = [sum(added) for added in _all_bins([[count] for count in record.times], record.bins)]
@@ -448,7 +449,7 @@ def _times_of(record: CountersRecord) -> tuple[list[int], list[Columns]]:
 
 
 def _all_bins(columns: Columns, bins: int) -> Columns:
-    """Columns stored with an older number of bins, converted to the present bins."""
+    """Convert columns stored with an older number of bins to the present bins."""
     milliseconds, *saved = columns or [[]]
     if bins == OCTAVES:
         saved = of_octaves(saved)
