@@ -888,7 +888,7 @@ class Model:
         """The scheduler says that the task was not worth running any more: was that right?"""
         assert task.state == "ready", f"{task.new.taskid} is {task.state}"
         assert self.has_expired(task), f"{task.new.taskid} is not too old"
-        task.history.append(Attempt(self.wall, "expired", 0.0, "expired before it was handed out"))
+        task.history.append(Attempt(self.wall, "expired", 0.0, "expired before it was dispatched"))
         task.end("cancelled", self.wall)
 
     def hand_out(self, session: str, number: int, handed: Assignment) -> None:

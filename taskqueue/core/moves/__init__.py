@@ -1,5 +1,5 @@
-"""What happens: a task is pushed, handed out, comes back; a project is made, a slot waits, an answer is given.
+"""Verbs on the state: push, dispatch and end tasks, change projects, slots and flows, answer waiting requests.
 
-Here may live verbs over the state that several rules use, or the turn itself. None has REQUESTS: who asked is known in
-``requests``.
+Here may live verbs that several rules use, or the turn itself. None has REQUESTS: the author of a request is known in
+``requests`` only.
 """

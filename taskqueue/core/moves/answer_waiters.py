@@ -1,13 +1,13 @@
-"""Answers waiting requests, some per turn, because ten thousand may wait for the same moment.
+"""Answers to waiting requests, some per turn, because ten thousand may wait for the same moment.
 
 Requests that wait for the end of a task:
 
-    task-wait ──► over: answered at once
-              └─► not over: waits ──the task is over at the end of a turn──► answered, with the state
-                              └── seconds are over ──────────────────────► answered: not over
+    task-wait ──► finished: answered at once
+              └─► unfinished: waits ──finished at the end of a turn──► answered with its state
+                                └── time limit ──────────────────► answered: unfinished
 
-A task that is over and restarted within one turn was never over. If its project is cleared, reset or deleted, those who
-wait are answered at once that it is not over, and learn that it is unknown when they ask again.
+A task that finishes and restarts within one turn has not finished. If its project is cleared, reset or deleted, waiting
+requests are answered at once as unfinished, and their repeats learn that the task is unknown.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.tasks import TaskWaitReply
 
 ANSWERED_A_TURN: Final = 512
-"""Waiting requests answered in one turn: about 5 ms, including the socket."""
+"""Waiting requests answered in one turn, at most: about 5 ms, including the socket."""
 
 
 def answer(turn: TurnState, waiters: Waiters, reply: Callable[[int], AnyReply], until: Boot = FOR_EVER) -> None:
     """Answer the waiters whose limit is at most ``until`` (boot-clock seconds).
 
     Args:
-        reply: makes the reply to the request of a number.
+        reply: function that makes the reply to the request of a number.
     """
     turn.state.waits.late.extend((waiter, reply(waiter.n)) for waiter in waiters.take(until))
     _tell(turn)
 
 
 def begin(turn: TurnState) -> None:
-    """At the beginning of a turn, answer waiters that the previous turn had no time for."""
+    """Answer waiters that the previous turn had no time for, at the beginning of a turn."""
     _tell(turn)
 
 
@@ -55,14 +55,14 @@ def _tell(turn: TurnState) -> None:
 
 
 def answer_ended_tasks(turn: TurnState) -> None:
-    """At the end of a turn, answer those who wait for tasks that are over now."""
+    """Answer the waiters for tasks that are finished at the end of a turn."""
     for task in turn.changes.touched:
         if task.state in OVER and (waiters := turn.state.task_waiters.take(TaskRef(task.project, task.taskid))):
             _answer_task_waits(turn, waiters, STATE_NAMES[task.state])
 
 
 def answer_late(turn: TurnState) -> int:
-    """Answer those whose time is over; returns how many tasks they waited for."""
+    """Answer the waiters whose time limit has passed; return how many tasks they waited for."""
     state, count = turn.state, 0
     for waiters in state.task_waiters.take_due(turn.now.boot):
         _answer_task_waits(turn, waiters, "", turn.now.boot)
@@ -72,7 +72,7 @@ def answer_late(turn: TurnState) -> int:
 
 
 def answer_dropped_tasks(turn: TurnState, number: int) -> None:
-    """Answer those who wait for tasks of a project whose live tasks are dropped."""
+    """Answer the waiters for tasks of a project whose live tasks are dropped."""
     for waiters in turn.state.task_waiters.take_project(number):
         _answer_task_waits(turn, waiters, "")
 

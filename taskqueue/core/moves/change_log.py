@@ -1,15 +1,15 @@
-"""The log: who changed what, and how many tasks that was about. For people, long after.
+"""Entries of ``taskqueue log``: changes with their authors, and the number of tasks that they covered.
 
     project-set, -unset, -do, group-set, -do, task-retry, -cancel, bulk, SIGHUP ──► an entry in the commit of the change
 
 Rules:
-1. What is refused has no entry, nor has a retry or a cancel that finds no task to change; a repeat has no second. What
-   is said of a project, such as a pause, has one even if it was so already.
-2. What an operation does has one entry when it ends, with the name of who began it and the names of the projects that
-   it changed, NAMES_MOST an entry; a bulk operation has one when it begins, too. A dry run has none.
-3. An entry has the old values of what was changed. Bodies, and the values of tables such as ``fetch``, are not told:
+1. Refused requests have no entry, nor have a retry or a cancel that finds no task to change; a repeat adds none.
+   A setting or action of a project, such as a pause, has one even if it changed nothing.
+2. An operation has one entry when it ends, with its author and the names of the projects that
+   it changed, NAMES_MOST per entry; a bulk operation has one when it begins, too. A dry run has none.
+3. An entry has the old values of changed settings. Bodies, and the values of tables such as ``fetch``, are left out:
    they may hold passwords (``change_text``).
-4. LOG_MOST entries are kept. Producers and fetchers, who do their work, have none.
+4. LOG_MOST entries are kept. The work of producers and fetchers has none.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from taskqueue.core.turn_state import TurnState
 DETAIL_CHARS: Final = 400
 
 NAMES_MOST = 128
-"""Projects that one entry names: those of a page of the log are read together, 8 MiB of names at most."""
+"""Projects that one entry names: those of a page of entries are read together, 8 MiB of names at most."""
 
 RELOADER: Final = Who("SIGHUP", "")
-"""The author of a config reload: the signal does not say who sent it."""
+"""Author of a config reload: the signal does not say who sent it."""
 
 
 def note(
@@ -52,10 +52,10 @@ def note(
 
 
 def note_reload(turn: TurnState, changed: Iterable[str]) -> None:
-    """Log a reload of the config file, and which settings it changed."""
+    """Log a reload of the config file, and the settings that it changed."""
     note(turn, RELOADER, "config reload", detail=", ".join(changed) or "nothing has changed")
 
 
 def cut(text: str) -> str:
-    """At most DETAIL_CHARS of a text."""
+    """Cut a text to DETAIL_CHARS."""
     return text if len(text) <= DETAIL_CHARS else f"{text[: DETAIL_CHARS - 1]}…"

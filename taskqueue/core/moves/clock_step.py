@@ -1,15 +1,15 @@
-"""When the wall clock is put back: what was set by the time that it has shown is set by the time that it shows now.
+"""Adaptation to a wall clock that is put back: times that were set by the old time are set by the new one.
 
-What the clock shows again counts again, so that nothing is silent, shut, open or held until it is where it has been:
+Times that the clock shows again count again, so that no job is silent, and no project shut or kept open, until the
 
     cron jobs            are planned anew, from the turn before on, as if the clock had been right then
     active hours         are looked up anew
     automatic pauses     last no longer than ``pause_time`` from now
-    pauses for a time    keep the seconds that they have left, and so do
-    holds
+    pauses for a time    keep the seconds that they have left
+    open projects        (``project-hold``) keep theirs, too
 
-A step forward needs nothing of this: what it leaps over is due. Tasks keep their times, which may be ones that their
-producers have said.
+A step forward needs no adaptation: times that it leaps over are due. Tasks keep their times, which their producers
+may have set.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from taskqueue.core.moves.projects import note_pause
 from taskqueue.core.turn_state import TurnState
 
 STEP_SECONDS: Final = 60.0
-"""Lag of the wall clock behind the boot clock, from one turn to the next, that counts as put back."""
+"""Seconds by which the wall clock must lag behind the boot clock, between two turns, to count as put back."""
 
 
 def put_back(before: Now, now: Now) -> float:
-    """Seconds by which the wall clock has been put back since the previous turn; 0: it has not."""
+    """Return the seconds by which the wall clock has been put back since the previous turn; 0 if it has not."""
     lag = (now.boot - before.boot) - (now.wall - before.wall)
     return lag if lag > STEP_SECONDS else 0.0
 
 
 def follow(turn: TurnState) -> None:
-    """Adapt to a wall clock that has been put back; only then it costs a look at every project and job."""
+    """Adapt to a wall clock that has been put back; only then it costs a pass over every project and job."""
     state, now = turn.state, turn.now
     before, state.last_now = state.last_now, now
     if now.wall < before.wall:
@@ -46,7 +46,7 @@ def follow(turn: TurnState) -> None:
 
 
 def _go_on_with_what_was_due(turn: TurnState, before: Now) -> None:
-    """Look again at projects that handed out nothing because of due tasks, which are not due any more."""
+    """Offer projects again that dispatched nothing because of due tasks, if these are no longer due."""
     for project in turn.state.projects.by_name.values():
         if project.queue.is_behind(before.wall) and not project.queue.is_behind(turn.now.wall):
             turn.touch(project)
@@ -64,7 +64,7 @@ def _follow(turn: TurnState, project: Project, after: float, step: float) -> Non
 
 
 def _set_hours(turn: TurnState, project: Project) -> bool:
-    """Look up the project's active hours again; True: they have changed."""
+    """Compute the project's active hours again; return whether they have changed."""
     before, project.hours = project.hours, turn.state.environment.hours(project.settings.active, turn.now.wall)
     return project.hours != before
 

@@ -1,21 +1,21 @@
-"""No task waits for itself, by whatever way: the edges that would close a cycle are not made.
+"""Refusal of edges that would close a cycle, so that no task waits for itself, directly or not.
 
-    new-task ──► nobody waits for the task, or its parents wait for nobody ──► done
-             ──► else: waits, whole and undecided ──► searched ──► done, without the items that close a cycle
+    new-task ──► task without children, or parents without parents ──► done
+             ──► otherwise waits, whole and undecided ──► searched ──► done, without items that close a cycle
 
 Rules:
-1. Only a task that is given parents while somebody waits for it can close a cycle, and only if one of its parents waits
-   for somebody. Both are known without a search; the request's earlier items count as if they had been taken.
+1. Only a task that gets parents while others wait for it can close a cycle, and only if one of its parents waits
+   for others. Both are known without a search; the request's earlier items count as if they had been accepted.
 2. While a request is searched its tasks count as having parents, and its parents as having children.
-3. All valid edges count, the satisfied ones too, because a rerun would go round in a circle; and those of deferred
+3. All valid edges count, also satisfied ones, because a rerun would go round in circles, and those of deferred
    updates.
-4. A search looks at EDGES_A_TURN edges a turn; see ``cycle_search`` for the bound of all.
-5. When the request is done after its search, its tasks may have changed; if it would make other edges than those that
+4. A search scans EDGES_A_TURN edges a turn; see ``cycle_search`` for the bound of all.
+5. After the search the request's tasks may have changed; if it would then make other edges than those that
    were searched, it waits once more, TRIES_MOST times in all.
 6. A report never waits: follow-ups that would need a search are rejected.
 
-The steps of a search are here and not in ``steps``, because pushes ask in one place what they may do, and what has
-been found.
+The steps of a search are here and not in ``steps``, so that pushes have one place for the rule and the findings
+of the search.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ from taskqueue.protocol.values import NewTask
 EDGES_A_TURN = 4096
 
 READ_A_TURN = 512
-"""Edges read for each direction in a turn, at which others are looked at that were read before."""
+"""Edges read for each direction in a turn; the rest of its edges were read before."""
 
 TRIES_MOST: Final = 3
 
 NAMES_TOLD: Final = 6
-"""Tasks of a cycle that are named in a reason; of a longer one the first and the last ones."""
+"""Tasks of a cycle that are named in a reason, at most; of a longer one the first and the last ones."""
 
 NAME_CHARS: Final = 48
-"""Characters of a name in a reason."""
+"""Characters of a name in a reason, at most."""
 
 Verdicts = Mapping[int, str]
-"""By index of the items that may have been searched: why its edges can't be made; empty: they can."""
+"""Reasons why edges can't be made, by index of the items that may have been searched; empty if they can."""
 
 UNSEARCHED: Final[Verdicts] = {}
 
 
 def decide_cycles(turn: TurnState, incoming: Incoming) -> Verdicts | None:
-    """What is known of the edges that a push would make; None: it waits, and nothing of it may be done now.
+    """Return the verdicts on the edges of a push; None if it waits, and nothing of it may be done now.
 
     Raises:
         Rejected: too many requests wait already.
@@ -79,31 +79,36 @@ def decide_cycles(turn: TurnState, incoming: Incoming) -> Verdicts | None:
         line.add(WaitingPush(incoming, plan, searched, tries))
         turn.state.pending.begin("cycles")
         return None
-    late = "depends_on: its tasks change while it is searched whether it closes a cycle; push it again"
+    late = "depends_on: its tasks change during the search for a cycle; push it again"
     return {planned.place: late if planned.place in searched else "" for planned in plan}
 
 
 def check(turn: TurnState, project: Project, item: NewTask, verdict: str | None) -> None:
-    """Check that the edges of an item close no cycle; ``verdict``: of the search, None if there was none.
+    """Check that the edges of an item close no cycle.
+
+    Args:
+        verdict: verdict of the search; None if there was none.
 
     Raises:
-        Rejected: they do, or that can't be known without a search.
+        Rejected: they close one, or that can't be known without a search.
     """
     if verdict is None:
         parents = list(_refs(turn, project, item))
         if is_search_needed(turn, TaskRef(project.number, item.taskid), parents):
-            raise Rejected("malformed", "depends_on: it may close a cycle, which only a new-task can wait for; push it")
+            raise Rejected(
+                "malformed", "depends_on: it may close a cycle, and only a new-task can wait for the search; push it"
+            )
     elif verdict:
         raise Rejected("malformed", verdict)
 
 
 def is_search_needed(turn: TurnState, child: TaskRef, parents: Collection[TaskRef]) -> bool:
-    """Whether these edges may close a cycle, as far as that can be known without a search."""
+    """Return whether these edges may close a cycle, as far as that is known without a search."""
     return _is_waited_for(turn, child) and any(_waits(turn, parent) for parent in parents)
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
-    """Look up the next edges of the search that is under way."""
+    """Look up the next edges of the search under way."""
     search = turn.state.waiting_pushes.searching
     if search is not None:
         for to_parents in (True, False):
@@ -111,7 +116,7 @@ def need(turn: TurnState, wanted: Needs) -> None:
 
 
 def step(turn: TurnState) -> None:
-    """Go on with the search."""
+    """Continue the search."""
     line = turn.state.waiting_pushes
     search = line.searching
     if search is None:
@@ -124,7 +129,7 @@ def step(turn: TurnState) -> None:
 
 
 def settle(turn: TurnState) -> None:
-    """At the end of the turn: have the request done with the next one if it has been searched, or go on then."""
+    """Prepare the next turn: it does the request if it has been searched, or continues the search."""
     line = turn.state.waiting_pushes
     if not line.pending:
         return
@@ -141,7 +146,7 @@ def settle(turn: TurnState) -> None:
 
 
 def _vanished(turn: TurnState) -> bool:
-    """Whether edges have become void in this turn, perhaps."""
+    """Return whether this turn may have made edges void."""
     writes = turn.changes.writes
     kinds = (each.kind for each in writes.propagations.values() if each is not None)
     return bool(writes.cleared or writes.dropped_projects) or any(kind in ("edges", "retired") for kind in kinds)
@@ -151,7 +156,7 @@ def _vanished(turn: TurnState) -> bool:
 
 
 def _is_waited_for(turn: TurnState, ref: TaskRef) -> bool:
-    """Whether somebody waits for the task, or may."""
+    """Return whether other tasks wait for the task, or may."""
     if ref in turn.changes.awaited or turn.state.waiting_pushes.gives_children_to(ref):
         return True
     task = turn.task_at(ref) or turn.changes.stale.get(ref)
@@ -159,12 +164,12 @@ def _is_waited_for(turn: TurnState, ref: TaskRef) -> bool:
 
 
 def _waits(turn: TurnState, ref: TaskRef) -> bool:
-    """Whether the task has parents, or may have."""
+    """Return whether the task has parents, or may have."""
     return turn.state.waiting_pushes.gives_parents_to(ref) or _has_parents(turn.task_at(ref))
 
 
 def _to_search(turn: TurnState, plan: Sequence[PlannedEdges]) -> Iterator[int]:
-    """The indices of the items that need a search, with those before them laid over."""
+    """Yield the indices of the items that need a search, each after the changes of those before it."""
     laid = LaidOver()
     for planned in plan:
         child, parents = planned.child, planned.parents
@@ -175,26 +180,26 @@ def _to_search(turn: TurnState, plan: Sequence[PlannedEdges]) -> Iterator[int]:
 
 
 def _waits_still(turn: TurnState, laid: LaidOver, ref: TaskRef) -> bool:
-    """Whether the task has parents that no earlier item takes from it."""
+    """Return whether the task has parents that no earlier item removes."""
     if turn.state.waiting_pushes.gives_parents_to(ref):
         return True
     return laid.void.get(ref) is not False and _has_parents(turn.task_at(ref))
 
 
 class _Plan:
-    """Which edges a request would make, item by item, as far as that can be known before it is done.
+    """Edges that a request would make, item by item, as far as that can be known before it is done.
 
-    Items that turn out to be rejected for other reasons, such as a full project, are taken for accepted.
+    Items that turn out to be rejected for other reasons, such as a full project, count as accepted.
     """
 
     def __init__(self, turn: TurnState, request: NewTasks) -> None:
         self._turn = turn
         self._request = request
-        self._made: dict[str, int] = {}  # projects that the request would make, by name: negative numbers
+        self._made: dict[str, int] = {}  # projects that the request would create, by name: negative numbers
         self._outcomes: dict[TaskRef, PushOutcome] = {}
 
     def edges(self) -> Iterator[PlannedEdges]:
-        """In the order of the items; also those of items that only take edges away."""
+        """Yield the edges in order of the items, including those of items that only remove edges."""
         for index, item in enumerate(self._request.tasks):
             number = None if item is None else self._number(item.project or self._request.project, is_child=True)
             if item is not None and number is not None:
@@ -218,7 +223,7 @@ class _Plan:
         return PlannedEdges(index, child, parents, is_cancelled or outcome == "deferred")
 
     def _parents(self, item: NewTask, child: TaskRef) -> tuple[TaskRef, ...] | None:
-        """The parents of an item; None: it will be rejected because of them."""
+        """Return the parents of an item; None if it will be rejected because of them."""
         parents: dict[TaskRef, None] = {}
         for name, taskid in named(item.project or self._request.project, item):
             number = self._number(name, is_child=False)
@@ -228,7 +233,7 @@ class _Plan:
         return tuple(parents)
 
     def _number(self, name: str, *, is_child: bool) -> int | None:
-        """The number of a project; None: there is none, and will be none."""
+        """Return the number of a project; None if it does not exist, and is not created."""
         state = self._turn.state
         project = state.projects.by_name.get(name)
         if project is not None:
@@ -239,7 +244,7 @@ class _Plan:
 
 
 def _outcome(turn: TurnState, task: Task | None, item: NewTask, before: PushOutcome | None) -> PushOutcome:
-    """The outcome of an item; ``before``: that of an earlier one for the same task, if there was one."""
+    """Return the outcome of an item after the outcome ``before`` of an earlier one for the same task, if any."""
     schedule = item.schedule
     if before is None:
         return decide(task, schedule, turn.now.wall)
@@ -253,11 +258,11 @@ def _outcome(turn: TurnState, task: Task | None, item: NewTask, before: PushOutc
     return "deferred" if before == "deferred" else "replaced"
 
 
-# ------------------------------------------------------------------------------------------------ what was found
+# ------------------------------------------------------------------------------------------------ findings
 
 
 def _page(turn: TurnState, to_parents: bool, found: FoundEdges) -> Page:
-    """The valid ones of the edges that were read."""
+    """Return the valid ones of the edges that were read."""
     ends = []
     for edge, mark, _ in found.edges:
         deferred = _validity(turn, edge, mark)
@@ -267,7 +272,7 @@ def _page(turn: TurnState, to_parents: bool, found: FoundEdges) -> Page:
 
 
 def _validity(turn: TurnState, edge: Edge, mark: Mark) -> bool | None:
-    """Whether an edge is one of a deferred update; None: it is void."""
+    """Return whether an edge belongs to a deferred update; None if it is void."""
     child = turn.task_at(edge.child)
     if child is None:
         return None
@@ -278,17 +283,17 @@ def _validity(turn: TurnState, edge: Edge, mark: Mark) -> bool | None:
 
 
 def _verdict(turn: TurnState, push: WaitingPush, planned: PlannedEdges) -> str:
-    """Why the edges of an item can't be made; empty: they can."""
+    """Return the reason why the edges of an item can't be made; empty if they can."""
     if planned.place not in push.cycles:
         return ""
     cycle = push.cycles[planned.place]
     if cycle is None:
-        return f"depends_on: graph-too-large: {EDGES_MOST} edges were looked at, and it may still close a cycle"
+        return f"depends_on: graph-too-large: {EDGES_MOST} edges were scanned, and it may still close a cycle"
     return f"depends_on: {_shown(turn, cycle)}: it would wait for itself"
 
 
 def _shown(turn: TurnState, cycle: Sequence[TaskRef]) -> str:
-    """The tasks of a cycle, each before the one that it waits for."""
+    """Return the tasks of a cycle as text, each before the one that it waits for."""
     names = [_name(turn, ref, cycle[0].project) for ref in (cycle if len(cycle) <= NAMES_TOLD else _ends_of(cycle))]
     if len(cycle) > NAMES_TOLD:
         names.insert(NAMES_TOLD // 2, f"… {len(cycle) - NAMES_TOLD} more …")
@@ -300,14 +305,14 @@ def _ends_of(cycle: Sequence[TaskRef]) -> list[TaskRef]:
 
 
 def _name(turn: TurnState, ref: TaskRef, own: int) -> str:
-    """What a task is called in a reason: by its taskid, with its project if that is another one than ``own``."""
+    """Return the name of a task in a reason: its taskid, with its project if that is not ``own``."""
     project = turn.state.projects.by_number.get(ref.project)
     name = ref.taskid if ref.project == own or project is None else f"{project.name}/{ref.taskid}"
     return name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 1]}…"
 
 
 def _refs(turn: TurnState, project: Project, item: NewTask) -> Iterator[TaskRef]:
-    """The parents of an item, as far as their projects are known."""
+    """Yield the parents of an item whose projects are known."""
     for name, taskid in named(project.name, item):
         of = turn.state.projects.by_name.get(name)
         if of is not None:
@@ -315,7 +320,7 @@ def _refs(turn: TurnState, project: Project, item: NewTask) -> Iterator[TaskRef]
 
 
 def _has_parents(task: Task | None) -> bool:
-    """Whether the store has edges to parents of the task."""
+    """Return whether the store has edges to parents of the task."""
     if task is None:
         return False
     deferred = task.lease.links if task.lease is not None else None

@@ -1,10 +1,10 @@
-"""What becomes of tasks of which the store has lost a part: they end as failed, and all others go on.
+"""Handling of damaged tasks: those of which the store has lost a part fail, and all others go on.
 
-    place in an order damaged ──► in memory     written anew, as memory knows it
+    place in an order damaged ──► in memory     written anew from memory
                               └─► elsewhere     out of the order; counts as failed, until ``store repair`` names it
-    spec of a task in memory is missing ──► the task has failed, with the reason ``damaged``
+    spec of a task in memory is missing ──► the task fails with the error ``damaged``
 
-Only a store in a database tells of damage one row at a time; of any other one a missing spec is a bug.
+Only a store in a database reports single damaged rows; with any other store a missing spec is a bug.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from taskqueue.errors import Corrupt
 from taskqueue.protocol.values import Attempt
 
 DAMAGED: Final = "damaged"
-"""The error of the attempt with which such a task ends."""
+"""Error of the attempt with which a damaged task ends."""
 
 _SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 
 
 def set_aside(turn: TurnState, places: Iterable[SetAside]) -> None:
-    """Take damaged places out of their orders; one event for each project that has any."""
+    """Take damaged places out of their orders, and emit one event for each project that has any."""
     met: dict[int, list[SetAside]] = {}
     for place in places:
         project = turn.state.projects.by_number.get(place.project)
@@ -56,7 +56,7 @@ def lose(turn: TurnState, tasks: Iterable[Task]) -> None:
 
 
 def _heal(turn: TurnState, project: Project, place: SetAside) -> bool:
-    """Have a task that is in memory as a whole written anew; returns whether it is."""
+    """Write the task at the place anew, if it is in memory; return whether it is."""
     seq = place.place & _SEQ_MASK
     task = next((each for each in project.queue.tasks.values() if each.seq == seq), None)
     if task is None or (task.state, task.key) != (place.state, place.place):
@@ -70,7 +70,7 @@ def _heal(turn: TurnState, project: Project, place: SetAside) -> bool:
 
 
 def _take_out(turn: TurnState, project: Project, place: SetAside) -> None:
-    """Count the task as failed instead of live; one that is over already stays what it is, without its place."""
+    """Count a live task at the place as failed; a finished one keeps its state, without its place."""
     queue = project.queue
     if place.state in LIVE:
         queue.counts[place.state] -= 1
@@ -84,7 +84,7 @@ def _take_out(turn: TurnState, project: Project, place: SetAside) -> None:
 
 
 def _fail(turn: TurnState, project: Project, task: Task) -> None:
-    """End a task in memory as failed, without a url; a fetcher that processes it will find its report stale."""
+    """End a task in memory as failed, without a url; a report of its fetcher will be stale."""
     if task.state == PROCESSING:
         turn.revoke(task)
     turn.touch(project)

@@ -1,11 +1,11 @@
-"""What is still taken while the disk of the store is nearly full, and what of it is kept.
+"""Requests that are accepted while the disk of the store is nearly full, and outcomes that are stored.
 
 Rules:
-1. What lets the store grow and ends nothing is refused, a part of a report included; people make room, or say settings
-   in the config file.
-2. ``done``, ``extend`` and ``release`` are taken, and what makes room: cancelling, clearing, deleting.
-3. Outcomes are kept only of what ended or prolonged a lease, and of new operations. All else that is taken has the same
-   effect when it is repeated; so a peer that says it from ever more sessions can't fill what is left of the disk.
+1. Requests that let the store grow and end nothing are refused, parts of reports included; operators make room, or set
+   settings in the config file.
+2. ``done``, ``extend`` and ``release`` are accepted, and requests that make room: cancel, clear, delete.
+3. Outcomes are stored only of requests that ended or extended a lease, and of new operations. All others have the same
+   effect when they are repeated; so a peer that sends them from ever more sessions can't fill the rest of the disk.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from taskqueue.protocol.fetchers import TokensReply
 from taskqueue.protocol.operations import OperationReply
 from taskqueue.protocol.tasks import DoneReply
 
-REASON: Final = "the disk of the store is nearly full: make room, or lower store.min_free, and ask again"
+REASON: Final = "the disk of the store is nearly full: make room, or lower store.min_free, then repeat the request"
 
 
 def refuse() -> NoReturn:
@@ -31,7 +31,7 @@ def refuse() -> NoReturn:
 
 
 def is_kept(reply: AnyReply) -> bool:
-    """Whether the outcome of an accepted request is stored (rule 3)."""
+    """Return whether the outcome of an accepted request is stored (rule 3)."""
     if isinstance(reply, DoneReply):
         return "done" in reply.outcomes
     return bool(reply.counted) if isinstance(reply, TokensReply) else isinstance(reply, OperationReply)

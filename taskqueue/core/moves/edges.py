@@ -1,14 +1,14 @@
-"""Which tasks a task waits for: edges are made, replaced and given up here; see ``propagation`` for what follows.
+"""Edges from tasks to the tasks that they wait for: making and replacing them; see ``propagation`` for their effects.
 
     depends_on ──► parent is a success   edge satisfied
                ──► parent is unknown     edge not satisfied, parent awaited
-               ──► anything else         edge not satisfied; a parent that has failed is noticed in a turn to come
+               ──► any other state       edge not satisfied; a later turn finds parents that have failed
 
 Rules:
 1. Each time a task is given parents all of its edges get one new number, and former ones are void.
 2. The edges of a deferred update count from its arrival on: the lease has them. A task with parents keeps those of the
-   update when a cancel drops it, as edges that both have have been made anew.
-3. What is forgotten while somebody waits for it is awaited. An awaited task is not known, not counted and not listed.
+   update when a cancel drops it, because edges that both have were made anew.
+3. A task that is forgotten while others wait for it is awaited. An awaited task is not known, counted or listed.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ def need(turn: TurnState, project: Project, item: NewTask, wanted: Needs) -> Non
 
 
 def make_edges(turn: TurnState, project: Project, item: NewTask) -> Links:
-    """Make the edges to the parents of an item, which have been looked up; what becomes of the task they are of is left
-    to the caller.
+    """Make the edges to the parents of an item, which have been looked up; the caller changes the task itself.
 
     Raises:
         Rejected: a parent is of an unknown project, or the task itself; nothing has changed.
@@ -69,7 +68,7 @@ def make_edges(turn: TurnState, project: Project, item: NewTask) -> Links:
 
 
 def arrive(turn: TurnState, task: Task) -> None:
-    """A task becomes known: somebody may wait for it, and ``clear`` may have left something of a former one."""
+    """Tie a new task to the tasks that wait for it, or for a former one of which ``clear`` has left remains."""
     changes = turn.changes
     ref = TaskRef(task.project, task.taskid)
     stale = changes.forget_stale(*ref)
@@ -83,7 +82,7 @@ def arrive(turn: TurnState, task: Task) -> None:
 
 
 def give(turn: TurnState, project: Project, task: Task, item: NewTask) -> None:
-    """Give the task the parents of the item, in place of those that it has; they have been looked up.
+    """Give the task the parents of the item, which have been looked up, in place of its present ones.
 
     Raises:
         Rejected: see ``make_edges``.
@@ -92,7 +91,7 @@ def give(turn: TurnState, project: Project, task: Task, item: NewTask) -> None:
 
 
 def adopt(turn: TurnState, task: Task, edges: Links | None) -> None:
-    """Let the task wait for the parents of these edges, in place of those that it has."""
+    """Give the task the parents of these edges, in place of its present ones."""
     links = task.links
     if links is None:
         if edges is not None:
@@ -113,14 +112,14 @@ def defer(turn: TurnState, project: Project, task: Task, lease: Lease, item: New
 
 
 def take_deferred_parents(turn: TurnState, task: Task, lease: Lease | None) -> None:
-    """Give a task that has parents those of its deferred update, which a cancel is about to drop (rule 2)."""
+    """Give a task with parents those of its deferred update, before a cancel drops it (rule 2)."""
     if lease is None or lease.deferred is None or task.links is None or not task.links.number:
         return
     adopt(turn, task, lease.links)
 
 
 def _check(turn: TurnState, project: Project, item: NewTask) -> None:
-    """Check what can be wrong with the parents of an item.
+    """Check the parents of an item.
 
     Raises:
         Rejected: one is of an unknown project, or the task itself.
@@ -136,7 +135,7 @@ def _check(turn: TurnState, project: Project, item: NewTask) -> None:
 
 
 def _await(turn: TurnState, ref: TaskRef) -> None:
-    """Somebody waits for an unknown task; ``clear`` may have left something of a former one, which has failed."""
+    """Mark an unknown task as awaited; remains of a former one that ``clear`` has left count as failed."""
     stale = turn.changes.forget_stale(*ref)
     if stale is not None:
         turn.changes.forget_links(stale)
@@ -156,13 +155,13 @@ def _have_children(turn: TurnState, parent: Task) -> None:
 
 
 def _mark_linked(turn: TurnState, project: Project) -> None:
-    """Note that the project has edges, which must be walked before it can be deleted."""
+    """Record that the project has edges, which must be walked before it can be deleted."""
     if not project.linked:
         project.linked = True
         turn.touch(project)
 
 
 def named(project: str, item: NewTask) -> Iterator[tuple[str, str]]:
-    """Project and taskid of each task that an item of this project waits for."""
+    """Yield project and taskid of each task that an item of this project waits for."""
     for parent in item.depends_on:
         yield (project, parent) if isinstance(parent, str) else (parent.project, parent.taskid)

@@ -1,17 +1,17 @@
-"""Flows as far as all rules are concerned: how tasks of them are counted, and what is taken in beside them.
+"""Flows, as far as all rules use them: counts of their tasks, and pushes beside them.
 
-    task of a flow ──moves──► counted in the flow ──none is live──► ended: those who wait are told
+    task of a flow ──moves──► counted in the flow ──none is live──► ended: waiting requests are answered
 
 Rules:
-1. A flow's counts are of the same commit as the moves of its tasks. What is forgotten stays counted as it ended.
-2. While a flow is being made, a push of a task that it is about to make is ignored: the flow's own task comes. A push
-   that comes while the flow is being checked counts: the task is known when the flow is accepted.
-3. If tasks of a flow wait for others outside, no task outside can wait for one that is not made yet: else the two might
-   close a cycle that nobody has looked for.
+1. A flow's counts are written with the moves of its tasks. A forgotten task stays counted in its last state.
+2. While a flow is being made, a push of a task that it is about to make is ignored in favour of the flow's own. A push
+   during the check of the flow counts: the task is known when the flow is accepted.
+3. If tasks of a flow wait for others outside, no task outside can wait for one that is not made yet: the two might
+   close a cycle that no search has covered.
 4. ``clear`` ends the flows of a project, ``reset`` and ``delete`` forget them.
-5. ENDED_KEPT flows that have ended are remembered, with the lists of their tasks.
+5. ENDED_KEPT ended flows are remembered, with the lists of their tasks.
 
-How a flow is checked: ``steps/flow_check``; made and cancelled, step by step: ``steps/flows``.
+Flows are checked in ``steps/flow_check``, and made and cancelled, step by step, in ``steps/flows``.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.flows import FlowReply
 
 STAGE_SECONDS: Final = 3600.0
-"""After so long without another task for it a flow that nobody submits is dropped."""
+"""Seconds after its last staged task in which a flow must be submitted; then it is dropped."""
 
 # ------------------------------------------------------------------------------------------------ counting
 
 
 def join(turn: TurnState, flow: Flow, task: Task) -> None:
-    """The task belongs to the flow from now on."""
+    """Add the task to the flow."""
     if task.links is None:
         task.tie(Links(flow=flow.number))
     else:
@@ -65,21 +65,21 @@ def count(turn: TurnState) -> None:
 
 
 def settle(turn: TurnState) -> None:
-    """At the end of the turn: end the flows of which nothing is live, and write those that have changed."""
+    """End the flows without live tasks, and write the changed ones, at the end of the turn."""
     count(turn)
     touched = list(turn.changed_flows.values())
     for flow in touched:
         note(turn.state, flow)
         if flow.live and flow.is_settled:
             _go_on(turn, flow)
-    for flow in touched:  # afterwards, so that none is forgotten that runs again
+    for flow in touched:  # a second loop, so that no flow is forgotten that runs again
         if not flow.live and flow.is_settled and not flow.record.ended_at:
             _end(turn, flow)
     turn.changes.writes.flows += [flow.record for flow in turn.changed_flows.values()]
 
 
 def _go_on(turn: TurnState, flow: Flow) -> None:
-    """The flow runs, whether or not it had ended or was cancelled; what had not been made then is not made any more."""
+    """Run a flow again that may have ended or been cancelled; tasks that had not been made then are never made."""
     record = flow.record
     record.ended_at = 0.0
     record.is_cancelled = record.is_cancelled and record.unrolled < record.tasks
@@ -94,11 +94,11 @@ def _end(turn: TurnState, flow: Flow) -> None:
         drop(turn, oldest, Rejected("unknown-flow", "it ended so long ago that it is forgotten"))
 
 
-# ------------------------------------------------------------------------------------------------ the life of a flow
+# ------------------------------------------------------------------------------------------------ life of a flow
 
 
 def note(state: State, flow: Flow) -> None:
-    """The flow may have a step to take from now on, or none any more."""
+    """Record whether the flow has a step to take."""
     state.flows.note(flow)
     if flow.is_active:
         state.pending.begin("flows")
@@ -108,13 +108,13 @@ def note(state: State, flow: Flow) -> None:
 
 
 def tell(turn: TurnState, flow: Flow, until: Boot = FOR_EVER) -> None:
-    """Answer those who wait for the flow's end and whose limit is at most ``until`` (boot-clock seconds)."""
+    """Answer the requests for the flow's end whose limit is at most ``until`` (boot-clock seconds)."""
     project = turn.state.projects.by_number[flow.record.project]
     answer(turn, flow.waiters, lambda n: FlowReply(n=n, flow=flow.view(project.name)), until)
 
 
 def refuse(turn: TurnState, flow: Flow, refusal: Rejected) -> None:
-    """The flow can't be accepted: it is a stage as before, and those who submitted it are told why."""
+    """Refuse a flow: it remains a stage, and the requests that submitted it get the reason."""
     flow.check = None
     flow.page = ()
     note(turn.state, flow)
@@ -122,7 +122,7 @@ def refuse(turn: TurnState, flow: Flow, refusal: Rejected) -> None:
 
 
 def drop(turn: TurnState, flow: Flow, refusal: Rejected) -> None:
-    """Forget the flow and what was staged for it; whoever waits for it is told why."""
+    """Forget the flow and its staged tasks; waiting requests get the reason."""
     refuse(turn, flow, refusal)
     answer(turn, flow.waiters, lambda n: ErrorReply(n=n, code=refusal.code, reason=refusal.reason))
     state = turn.state
@@ -137,7 +137,7 @@ def drop(turn: TurnState, flow: Flow, refusal: Rejected) -> None:
 
 
 def end_all(turn: TurnState, project: Project) -> None:
-    """All live tasks of the project have been dropped, and counted until then: its flows are cancelled."""
+    """Cancel the flows of a project whose live tasks have all been dropped, and counted until then."""
     for flow in turn.state.flows.of_project(project.number):
         record = flow.record
         if not record.is_accepted or not (flow.is_unrolling or flow.live):
@@ -153,7 +153,7 @@ def end_all(turn: TurnState, project: Project) -> None:
 
 
 def forget_all(turn: TurnState, project: Project) -> None:
-    """The project is deleted or reset."""
+    """Forget the flows of a project that is deleted or reset."""
     for flow in turn.state.flows.of_project(project.number):
         drop(turn, flow, Rejected("unknown-project", f'project: "{project.name}" has been deleted'))
 
@@ -167,19 +167,19 @@ def need(project: Project, taskid: str, wanted: Needs) -> None:
 
 
 def is_promised(turn: TurnState, project: Project, taskid: str) -> bool:
-    """Whether a flow is about to make the task."""
+    """Return whether a flow is about to make the task."""
     return any(flow.is_unrolling and _is_ahead(turn, flow, taskid) for flow in project.making.values())
 
 
 def note_arrival(turn: TurnState, project: Project, taskid: str) -> None:
-    """An unknown task has arrived: a flow that has been checked as far as this one finds it known all the same."""
+    """Record a new task as known in flows whose check has already passed it."""
     for flow in project.making.values():
         if _is_checked(turn, flow, taskid):
             note_known(flow, taskid)
 
 
 def note_known(flow: Flow, taskid: str) -> None:
-    """A task of the flow, which is being checked, is known already."""
+    """Record that a task of the flow, which is being checked, is known already."""
     check = flow.check
     if check is None:
         return
@@ -190,10 +190,10 @@ def note_known(flow: Flow, taskid: str) -> None:
 
 
 def await_task(turn: TurnState, project: Project, taskid: str) -> None:
-    """A task is to wait for this one of the project.
+    """Prepare for a task to wait for this one of the project.
 
     Raises:
-        Rejected: a flow is about to make that, and has tasks that wait for others outside.
+        Rejected: a flow is about to make this one, and has tasks that wait for others outside.
     """
     for flow in project.making.values():
         if blocks(turn, flow, taskid):
@@ -204,7 +204,7 @@ def await_task(turn: TurnState, project: Project, taskid: str) -> None:
 
 
 def blocks(turn: TurnState, flow: Flow, taskid: str) -> bool:
-    """Whether nothing outside the flow can wait for the task yet."""
+    """Return whether no task outside the flow can wait for this one yet."""
     return flow.is_unrolling and flow.record.has_outside and _is_ahead(turn, flow, taskid)
 
 

@@ -1,33 +1,33 @@
-"""Handing out: tasks for fetchers with free places, unasked, in fair shares, at each project's pace.
+"""Dispatch of tasks to fetchers with free places, unasked, in fair shares, at each project's pace.
 
     ring.visit ──► project, fetcher, how many ──► lease each ──► select messages, numbered per fetcher
                       │ no token: comes back when there will be one
                       │ dry with a floor, or hollow: comes back with the next look-up
-                      │ tasks are due and not ready, one of which may be the next: comes back when all of them are
+                      │ due tasks are not ready, one of which may be next: comes back when all of them are
                       │ expired: ends as cancelled instead, and costs no token
 
-Eligibility: which projects could have tasks handed out now, and how many; when to look again at those that could not:
+Eligibility: which projects may dispatch tasks now, and how many; when to try again with those that may not:
 
-    room         state, active hours, max_processing, checks        looked at again when one of them changes
+    room         state, active hours, max_processing, checks        when one of them changes
     own tokens   rate and burst                                     when there will be one
-    shared ones  those of a bucket that several projects share      in turn, as they come
+    shared ones  tokens of a bucket of several projects             in turn, as they come
 
-A project that has all three is offered to the rings of ``fair_queue``. One that lacks something is in no ring and costs
+A project that has all three is offered to the rings of ``fair_queue``. A project that lacks one is in no ring and costs
 nothing.
 
 Suspects are tasks that may kill their fetchers. A handler that ends its process, by a segfault or by taking all memory,
-can't be reported. What is seen is a fetcher that falls silent, with all that it ran:
+can't be reported. The daemon only sees a fetcher fall silent, with all that it ran:
 
     fetcher falls silent ──► one crash more for each task that it ran ──► ready, behind its equals
                              reported, whatever the outcome               no crashes
 
 Rules of suspects:
-1. What a fetcher runs are the oldest of its leases, up to its concurrency, those apart that it has passed on. A task
-   that kills at once was in no hello, so that hellos can't tell.
-2. A task without crashes is no suspect. Those with one take at most a quarter of a fetcher's places, and one place at
-   least; those with more run one at a time.
+1. A fetcher runs the oldest of its leases, up to its concurrency, except those that it has passed on. Hellos can't
+   tell, because a task that kills at once was in none.
+2. A task without crashes is not a suspect. Suspects with one crash take at most a quarter of a fetcher's places, but
+   at least one; suspects with more run one at a time.
 3. The crash that reaches ``max_crashes`` counts only for the sole suspect among what the fetcher ran, or for all that
-   it ran, if that was one task. It is a failed attempt then. So one that kills among a hundred innocent ones fails
+   it ran, if that was one task. It is a failed attempt then. So a task that kills among a hundred innocent ones fails
    alone.
 """
 
@@ -57,11 +57,11 @@ from taskqueue.protocol.values import PLAIN, Assignment, Attempt, Schedule
 
 
 SUSPECT_PART: Final = 4
-"""Tasks with one crash may take one part in so many of a fetcher's places."""
+"""Divisor of a fetcher's places that gives how many tasks with one crash it may run."""
 
 
 def blame(session: Session) -> dict[int, bool]:
-    """Tokens of what a fetcher runs, and whether the task would be to blame if the fetcher went silent now."""
+    """Return the tokens of the tasks that a fetcher runs, each with whether it is to blame if that goes silent now."""
     own = (task for token, task in session.leases.items() if token not in session.passed)
     started = list(islice(own, session.concurrency))
     suspects = [task for task in started if task.crashes] if len(started) > 1 else started
@@ -69,7 +69,7 @@ def blame(session: Session) -> dict[int, bool]:
 
 
 def may_try(session: Session, task: Task) -> bool:
-    """Whether the fetcher may have the suspect beside those that it has already."""
+    """Return whether the fetcher may have the suspect besides its present ones."""
     crashes = session.suspects.values()
     if task.crashes > 1:
         return all(others <= 1 for others in crashes)
@@ -80,20 +80,20 @@ def may_try(session: Session, task: Task) -> bool:
 
 
 def offer(turn: TurnState, project: Project) -> None:
-    """Offer the project to fetchers, if it can hand out a task."""
+    """Offer the project to fetchers, if it can dispatch a task."""
     if may_give(turn, project):
         turn.state.fair_queue.offer(project)
 
 
 def may_give(turn: TurnState, project: Project) -> bool:
-    """Whether the project can hand out a task now, or after a look-up; if not, see ``allowance``."""
+    """Return whether the project can dispatch a task now, or after a look-up; if not, see ``allowance``."""
     return project.queue.ready.first() is not None and allowance(turn, project) > 0
 
 
 def could_give(turn: TurnState, project: Project) -> bool:
-    """Whether only fetchers are missing for the project to hand out a task now. Unlike ``may_give``, sets no timer."""
+    """Return whether only a fetcher is missing to dispatch a task now; unlike ``may_give``, set no timer."""
     state, now, queue, shared = turn.state, turn.now, project.queue, project.shared
-    # Not ``ready.first``, which moves slots: they are written and read in turns that touch the project.
+    # Not ``ready.first``, which moves slots: they are written and read only in turns that change the project.
     has_next = queue.ready.first() is not None if queue.slots is None else queue.slots.first_ready() is not None
     return (
         has_next
@@ -107,10 +107,10 @@ def could_give(turn: TurnState, project: Project) -> bool:
 
 
 def allowance(turn: TurnState, project: Project) -> float:
-    """Tasks, with a fraction, that the project may hand out now; less than 1 is none.
+    """Return how many tasks, with a fraction, the project may dispatch now; less than 1 is none.
 
-    If hours or tokens are missing, a timer is set, or the project waits for its shared bucket. Other changes, such as a
-    lease that ends, touch the project themselves.
+    If hours or tokens are missing, a timer is set, or the project waits for its shared bucket. Rules that change other
+    conditions, such as the end of a lease, mark the project as changed themselves.
     """
     state, now = turn.state, turn.now
     room = project.room(now.wall, state.environment)
@@ -135,7 +135,7 @@ def allowance(turn: TurnState, project: Project) -> float:
 
 
 def take_tokens(turn: TurnState, project: Project, count: int) -> None:
-    """Take ``count`` tokens, no more than ``allowance`` has just returned."""
+    """Take ``count`` tokens, at most the number that ``allowance`` has just returned."""
     now = turn.now
     project.bucket.take(count, now.boot)
     shared = project.shared
@@ -147,7 +147,7 @@ def take_tokens(turn: TurnState, project: Project, count: int) -> None:
 def recall(turn: TurnState) -> None:
     """Offer the next project that waits for a shared bucket, for each bucket with tokens.
 
-    A project whose tasks nobody wants now waits in its rings instead, and the next one is offered, too.
+    A project whose tasks no fetcher wants now waits in its rings instead, and the next one is offered, too.
     """
     state = turn.state
     for shared in state.shared.values():
@@ -156,15 +156,15 @@ def recall(turn: TurnState) -> None:
             project = None if number is None else state.projects.by_number.get(number)
             if project is not None and may_give(turn, project) and state.fair_queue.offer(project):
                 break
-        # Whoever took the last token may want no more, so that nobody but this asks for the next one.
+        # The project that took the last token may want no more, so only this timer leads to the next one.
         state.boot_timers.note(("shared", shared.name), shared.token_at())
 
 
-# ------------------------------------------------------------------------------------------------ handing out
+# ------------------------------------------------------------------------------------------------ dispatch
 
 
 def as_assignment(project: Project, task: Task, spec: Spec, timeout: float) -> Assignment:
-    """The task as sent to a fetcher, with ``timeout`` seconds left."""
+    """Make the assignment sent to a fetcher, with ``timeout`` seconds left."""
     assignment = Assignment(
         project.name,
         task.taskid,
@@ -183,7 +183,7 @@ def as_assignment(project: Project, task: Task, spec: Spec, timeout: float) -> A
 
 
 def schedule_for_fetcher(task: Task, schedule: Schedule) -> Schedule:
-    """The part of the schedule that a fetcher gets; PLAIN itself, which takes no bytes, if it is all default."""
+    """Return the part of the schedule that a fetcher gets; PLAIN itself, which takes no bytes, if it is all default."""
     if schedule is PLAIN and not task.priority:
         return schedule
     told = Schedule(
@@ -197,16 +197,17 @@ def schedule_for_fetcher(task: Task, schedule: Schedule) -> Schedule:
 
 
 SENT_TIMES_MOST: Final = 4
-"""A task in a message takes at most so many times its size in memory, which counts characters, not their bytes, and of
-names, such as that of its slot, the 512 bytes that each task takes there.
+"""Bound on the bytes of a task in a message, in multiples of its size in memory.
+
+That size counts characters, not their bytes, and names, such as that of its slot, within the 512 bytes per task.
 """
 
 ASIDE_MOST: Final = 256
-"""Suspects that one look at a queue skips."""
+"""Suspects that one visit to a queue skips, at most."""
 
 
 def call_crowded(turn: TurnState) -> None:
-    """Let fetchers have tasks again whose connections have room for more."""
+    """Give tasks again to fetchers that were set aside and whose connections have room now."""
     state = turn.state
     called, more = state.connections.call(most_at_one(state.config.max_leases))
     turn.freed.update((session.id, session) for session in called)
@@ -214,7 +215,7 @@ def call_crowded(turn: TurnState) -> None:
 
 
 class HandOut:
-    """The hand-outs of one turn."""
+    """Dispatches of one turn."""
 
     __slots__ = (
         "_at_one", "_heavy_bytes", "_held", "_left", "_messages", "_now", "_passed_over", "_refused", "_room",
@@ -237,10 +238,10 @@ class HandOut:
         self._skipping: dict[Interest, Ring] = {}
 
     def run(self) -> None:
-        """Hand out up to ``turn_tasks`` tasks, and send them."""
+        """Dispatch up to ``turn_tasks`` tasks, and send them."""
         if not self._state.config.has_room:
-            return  # whoever has work stays in its rings, and has its turn as soon as there is room again
-        # Once a turn at least, or whoever waits for shared tokens would never come up beside one who wants no end.
+            return  # projects with work stay in their rings, and have their turns as soon as there is room again
+        # At least once a turn: otherwise a project that never runs out of work would starve those that wait for tokens.
         recall(self._turn)
         while self._left > 0:
             ring = self._busy_ring()
@@ -258,7 +259,7 @@ class HandOut:
             self._send(self._state.sessions[session])
 
     def _busy_ring(self) -> Ring | None:
-        """The next busy ring; if there is none, one that becomes busy by projects that wait for shared tokens."""
+        """Return the next busy ring, or one that becomes busy by projects that wait for shared tokens."""
         ring = self._state.fair_queue.busy_ring()
         if ring is None and self._state.shared:
             recall(self._turn)
@@ -297,20 +298,20 @@ class HandOut:
         return taken
 
     def _leave(self, ring: Ring, project: Project, session: Session) -> None:
-        """Have the project leave the ring; it is offered anew when all of its due tasks are ready."""
+        """Remove the project from the ring; it is offered anew when all of its due tasks are ready."""
         self._state.fair_queue.part(project)
         ring.settle(session, 0, more=False)
         self._state.fair_queue.look(ring)
 
     def _most_for(self, session: Session, count: int) -> int:
-        """How many of ``count`` tasks the session may have, given the leases of its connection."""
+        """Return how many of ``count`` tasks the session may have, given the leases of its connection."""
         held = self._held.get(session.peer)
         if held is None:
             held = self._held[session.peer] = self._state.connections.held(session.peer)
         return min(count, max(0, self._at_one - held))
 
     def _all_refuse(self, ring: Ring, project: Project, taken: int) -> bool:
-        """Whether no fetcher in front of the ring may have the project's first tasks, which are suspects."""
+        """Return whether no fetcher in front of the ring may have the project's first tasks, which are suspects."""
         key = ring.interest, project.number, ring.waiting.priority
         if taken:
             self._refused.pop(key, None)
@@ -320,14 +321,14 @@ class HandOut:
         return self._refused[key] >= len(ring.waiting.front)
 
     def _set_aside(self, ring: Ring, project: Project) -> None:
-        """Keep the project for those behind in the ring; if there are none, until somebody has got a free place."""
+        """Keep the project for fetchers behind in the ring; if there are none, until one gets a free place."""
         if ring.refuse(project):
             self._skipping[ring.interest] = ring
         else:
             self._state.pending.bar(project)
 
     def _give(self, project: Project, session: Session, count: int) -> int:
-        """Lease up to ``count`` tasks; fewer if the next is not in memory, or only suspects are left for others."""
+        """Lease up to ``count`` tasks; fewer if the next is not in memory, or the fetcher may not have the others."""
         ready = project.queue.ready
         aside: list[Task] = []
         self._heavy_bytes = heavy_bytes(self._state)
@@ -378,7 +379,7 @@ class HandOut:
             project.pause.lend(lease)
         leased = project.queue.processing.leased
         token = self._state.next_number() ^ session.mask
-        while not token or token in leased:  # 0 means none; whatever else is in force keeps its own
+        while not token or token in leased:  # 0 means none; a token in force is never given twice
             token = self._state.next_number() ^ session.mask
         wait = project.queue.lease(self._turn.changes, task, token, lease)  # type: ignore[arg-type]  # as of a number: see State.next_number
         session.leases[task.token] = task
@@ -395,24 +396,24 @@ class HandOut:
             self._state.hollow.release_body(task)
 
     def _fits_beside(self, fetch: Raw, spec: Spec) -> bool:
-        """Whether task and ``fetch`` fit into the longest message; a task may be older than a longer ``fetch``."""
+        """Return whether task and ``fetch`` fit into a message; the task may be older than a longer ``fetch``."""
         room = room_beside(spec.url, spec.schedule, self._state.config.max_message)
         if spec.page is not None:
             room -= VALIDATORS_BYTES
         return len(spec.body) + len(fetch) <= room
 
     def _expire(self, project: Project, task: Task) -> bool:
-        """End a task that has expired; False: this turn has ended enough of them."""
+        """Cancel an expired task; return False if this turn has ended enough of them."""
         if self._left <= 0:
             return False
         self._left -= 1
-        self._turn.note_attempt(task, Attempt(self._now.wall, "expired", error="expired before it was handed out"))
+        self._turn.note_attempt(task, Attempt(self._now.wall, "expired", error="expired before it was dispatched"))
         project.queue.finish(self._turn.changes, task, CANCELLED, self._now.wall)
         self._turn.touch(project)
         return True
 
     def _begin_message(self, session: Session) -> int:
-        """Begin the next select message to the session; returns the bytes of room in it."""
+        """Begin the next select message to the session; return the bytes of room in it."""
         if session.id in self._messages:
             self._send(session)
         session.select_number += 1

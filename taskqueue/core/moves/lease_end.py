@@ -1,18 +1,18 @@
-"""How a lease ends: done, failed, run out, or given back.
+"""Ends of leases: done, failed, run out, or given back.
 
     processing ──ok──────────────────► success        (recurring: delayed until it is due again)
                ──not ok, run out─────► ready, delayed or failed: see ``retry``
                ──released, lost──────► ready, no retry used up
-               ──fetcher silent──────► ready behind its equals; one that is to blame as if not ok: see ``handout``
+               ──fetcher silent──────► ready behind its equals; if it is to blame, as if not ok: see ``handout``
 
 An answer counts if and only if its token is that of the task, which it uses up: a second answer is stale. Running out
-of time leaves the token, so a late success counts if nobody else has been given the task; a late failure changes
+of time leaves the token, so a late success counts unless the task was dispatched again; a late failure changes
 nothing. A success that counts replaces the task's result, or leaves it with none.
 
 A failure may say how the next attempt differs (``again``): the task keeps its seq, and a deferred update wins over it.
 Each failed attempt is stored twice (``note``): in the history of its task, and in the order of all failures.
 
-A part of a report ends nothing: its new tasks are taken if a success with its token would count, and the lease goes on.
+Part of a report ends nothing: its new tasks are accepted if a success with its token would count; the lease goes on.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from taskqueue.settings.settings import CRASHES_MOST
 CRASHED: Final = "its fetcher fell silent while it ran"
 
 REASON_CHARS: Final = 300
-"""Characters of the reason for a pause, which quotes the last error."""
+"""Characters of the reason for a pause, which quotes the last error, at most."""
 
 
 def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws) -> DoneReply:
@@ -110,7 +110,7 @@ def finish(turn: TurnState, session: Session, item: TaskReport) -> ReportOutcome
         turn.touch(project)
         task.crashes = 0
         slots.heed(turn, project, task, item)
-        # Its record by taskid has to tell of this, also if the very turn has it run again, and hands it out.
+        # Its record by taskid must show this even if the same turn makes it ready and dispatches it.
         task.write_anew(turn.spec_of(task))
         _succeed(turn, project, task, Attempt(turn.now.wall, "success", session.label), item)
     else:
@@ -129,7 +129,7 @@ def _says_unchanged(item: TaskReport) -> bool:
 
 
 def _keep(turn: TurnState, item: TaskReport, index: int, reply: DoneReply) -> ReportOutcome:
-    """Apply a part of a report; while the disk is nearly full it is refused."""
+    """Apply part of a report; refuse it while the disk is nearly full."""
     if not turn.state.config.has_room:
         reply.errors.append(ItemError(index, disk_full.REASON))
         return "rejected"
@@ -137,7 +137,7 @@ def _keep(turn: TurnState, item: TaskReport, index: int, reply: DoneReply) -> Re
 
 
 def keep_part(turn: TurnState, item: TaskReport) -> ReportOutcome:
-    """Tell whether a part of a report counts: a success with its token would. The lease stays as it is."""
+    """Return whether part of a report counts: a success with its token would. The lease stays as it is."""
     project = turn.state.projects.by_name.get(item.project)
     task = turn.find(project, item.taskid) if project else None
     if task is None or not item.token or task.token != item.token:
@@ -146,7 +146,7 @@ def keep_part(turn: TurnState, item: TaskReport) -> ReportOutcome:
 
 
 def expire(turn: TurnState, project: Project, task: Task) -> None:
-    """The task's lease has run out: a failure with the reason ``timeout``."""
+    """End a lease that has run out: a failure with the reason ``timeout``."""
     retry = after_timeout(turn.spec_of(task), project.settings, task.retried, timed_out=task.timed_out)
     lease = _lease_of(turn, project, task)
     session = turn.revoke(task, timed_out=True)
@@ -161,24 +161,24 @@ def expire(turn: TurnState, project: Project, task: Task) -> None:
 
 
 def give_back(turn: TurnState, project: Project, task: Task) -> None:
-    """The task was not run: make it ready in its former place, without using up a retry."""
+    """Make a task that was not run ready in its former place, without using up a retry."""
     lease = _lease_of(turn, project, task)
     turn.unlease(task)
     _wait_again(turn, project, task, lease)
 
 
 def take_back(turn: TurnState, session: Session, project: Project, task: Task) -> None:
-    """The session reports that the task was not started; it need not be the one that it was handed to."""
+    """Take back a task that the session reports as not started; it may have been dispatched to another session."""
     lease = _lease_of(turn, project, task)
     _end_by(turn, session, task, lease)
     _wait_again(turn, project, task, lease)
 
 
 def crash(turn: TurnState, project: Project, task: Task, *, to_blame: bool) -> None:
-    """The task's fetcher went silent while it ran.
+    """Record that the task's fetcher went silent while it ran.
 
     Args:
-        to_blame: count it as a failure if there were too many crashes.
+        to_blame: True to count it as a failure if there were too many crashes.
     """
     now = turn.now
     settings = project.settings
@@ -188,7 +188,7 @@ def crash(turn: TurnState, project: Project, task: Task, *, to_blame: bool) -> N
     seconds = now.boot - lease.selected_at
     note(turn, task, Attempt(now.wall, "crashed", session.label, seconds, CRASHED))
     if to_blame and crashes >= settings.max_crashes:
-        # One crash more is its failure again.
+        # The next crash is its failure again.
         task.crashes = min(settings.max_crashes, CRASHES_MOST) - 1
         _retry(turn, project, task, after_failure(turn.spec_of(task), settings, task.retried))
         _fail_project(turn, project, lease, CRASHED)
@@ -200,7 +200,7 @@ def crash(turn: TurnState, project: Project, task: Task, *, to_blame: bool) -> N
 
 
 def lose(turn: TurnState, project: Project, task: Task) -> None:
-    """The task's fetcher went silent before it ran: make it ready, behind its equals."""
+    """Make a task whose fetcher went silent before it ran ready, behind its equals."""
     lease = _lease_of(turn, project, task)
     turn.unlease(task)
     queue_up(turn, project, task)
@@ -231,7 +231,7 @@ def _end(turn: TurnState, session: Session, project: Project, task: Task, item: 
 
 
 def _lease_of(turn: TurnState, project: Project, task: Task) -> Lease:
-    """The lease that is to end; the caller applies its deferred update."""
+    """Return the lease that is to end; the caller applies its deferred update."""
     lease = task.lease
     if lease is None:
         raise Corrupt(f"task {task.taskid!r} has no lease to end")
@@ -240,7 +240,7 @@ def _lease_of(turn: TurnState, project: Project, task: Task) -> Lease:
 
 
 def _end_by(turn: TurnState, session: Session, task: Task, lease: Lease) -> Session:
-    """End the lease as the session reports; the fetcher that it was handed to, if another, may still work on it."""
+    """End the lease as the session reports; another session's fetcher may still run the task."""
     return turn.unlease(task) if lease.session == session.id else turn.revoke(task)
 
 
@@ -253,7 +253,7 @@ def _attempt(
     error: str = "",
     kind: str = "",
 ) -> Attempt:
-    """The record of how a lease ended; its duration is added to the counters of its project, and of all."""
+    """Make the record of how a lease ended; add its duration to the counters of its project, and of all."""
     now, durations = turn.now, turn.state.attempt_seconds
     seconds = now.boot - lease.selected_at
     durations.counts[project.counters.took(seconds, now.wall)] += 1
@@ -290,7 +290,7 @@ def _succeed(turn: TurnState, project: Project, task: Task, attempt: Attempt, it
 def _come_again(
     turn: TurnState, project: Project, task: Task, attempt: Attempt, interval: float, item: TaskReport
 ) -> None:
-    """Have a recurring task that has succeeded wait for its next run, after ``interval`` if its page tells nothing."""
+    """Delay a recurring task that has succeeded until its next run, after ``interval`` unless its page changes that."""
     task.note_put_off(0)
     turn.note_attempt(task, attempt)
     turn.changes.note_end(task, "succeeded")
@@ -305,7 +305,7 @@ def _come_again(
 
 
 def _note_page(turn: TurnState, project: Project, task: Task, spec: Spec, page: PageFacts) -> None:
-    """Keep what is known of the task's page, and have the task go behind its equals when it is due again.
+    """Record the facts about the task's page, and put the task behind its equals for its next run.
 
     While an operation goes through tasks it keeps its seq, as in ``queue_up``.
     """
@@ -317,7 +317,7 @@ def _note_page(turn: TurnState, project: Project, task: Task, spec: Spec, page: 
 
 
 def _fitting(turn: TurnState, project: Project, spec: Spec) -> Spec:
-    """The spec; what its page was like, which goes out beside the task's body, only if there is room for both."""
+    """Return the spec with facts about its page only if there is room for them beside the task's body."""
     page = spec.page
     if page is None or _room_for_body(turn, project, spec) - len(spec.body) >= VALIDATORS_BYTES:
         return spec
@@ -325,7 +325,7 @@ def _fitting(turn: TurnState, project: Project, spec: Spec) -> Spec:
 
 
 def _room_for_body(turn: TurnState, project: Project, spec: Spec) -> int:
-    """Bytes that a body may have to go out again with this url and schedule."""
+    """Return the bytes that a body may have to be dispatched with this url and schedule."""
     room = room_beside(spec.url, spec.schedule, turn.state.config.max_message)
     return room if project.fetch is None else room - len(project.fetch)
 
@@ -368,7 +368,7 @@ def _check_body(turn: TurnState, project: Project, task: Task, again: Again) -> 
 
 
 def _differ(turn: TurnState, project: Project, task: Task, again: Again) -> None:
-    """Take the task out of its order, and give it what its next attempt is to have."""
+    """Take the task out of its order, and apply the differences of its next attempt."""
     project.queue.withdraw(turn.changes, task)
     if again.priority is not None:
         task.priority = again.priority
@@ -423,7 +423,7 @@ def _fail_project(turn: TurnState, project: Project, lease: Lease, error: str) -
 
 
 def _pass_check(turn: TurnState, project: Project, lease: Lease) -> None:
-    """A check was neither success nor failure; after enough of these the project goes on."""
+    """Count a neutral check; after enough of them the project goes on."""
     if project.state == "checking" and project.pause.pass_check(lease.check):
         project.set_running()
         turn.emit("resumed", project, "the site answers")
@@ -435,7 +435,7 @@ def _hold_back(turn: TurnState, project: Project, task: Task, until: float) -> N
 
 
 def _spec_of(turn: TurnState, item: TaskReport) -> Spec | None:
-    """The spec of a reported task; None: it is unknown."""
+    """Return the spec of a reported task; None if it is unknown."""
     project = turn.state.projects.by_name.get(item.project)
     task = turn.find(project, item.taskid) if project else None
     return task.spec if task is not None else None

@@ -1,17 +1,17 @@
-"""Keeping what is held in memory within its bounds. Whatever is dropped is in the store.
+"""Bounds of the tasks in memory; dropped ones stay in the store.
 
-    queue_bytes ──in equal shares──► each head that holds anything, at most head_bytes
+    queue_bytes ──in equal shares──► each head that is not empty, at most head_bytes
                                         │ over its share: its upper part is dropped
-                                        │ its only task is over it: the body is dropped, and read when its turn comes
-    all heads over queue_bytes: those that were longest left alone are cut down to their shares, too
+                                        │ its only task exceeds it: the body is dropped, and read when its turn comes
+    all heads over queue_bytes: the least recently changed ones are cut down to their shares, too
 
 Rules:
-1. A project in which nothing waits costs nothing here, and a head keeps at least its first task.
-2. Bodies of tasks that are handed out are kept while all of these together are small: LEASED_PART. How many there are
+1. A project without waiting tasks costs nothing here, and a head keeps at least its first task.
+2. Bodies of leased tasks are kept while all of them together are small: LEASED_PART. Their number
    is bounded by ``max_leases``.
-3. A body is dropped at the beginning of the next turn, when the store has it for certain.
-4. A body that was missing when its task was to go out is *awaited*: it is read, and held until the task has its turn,
-   or a project with large bodies would never have one beside others. All of these take AWAITED_PART at most.
+3. A body is dropped at the beginning of the next turn, when the store certainly has it.
+4. A body that was missing at the dispatch of its task is *awaited*: it is read, and kept until the task has its turn;
+   otherwise a project with large bodies would starve beside others. All of these take AWAITED_PART at most.
 """
 
 from __future__ import annotations
@@ -23,53 +23,56 @@ from taskqueue.core.model.task import DELAYED, READY, TASK_BYTES, Task
 from taskqueue.core.state import State
 
 HEAVY_BYTES: Final = 8 << 10
-"""A larger task is not held with its body while it is processing: the tasks of fetchers must not fill the
-daemon's memory. Reading it again costs little beside sending it.
+"""Bytes of a task above which its body is not kept while it is processing.
+
+The tasks of fetchers must not fill the daemon's memory, and reading a body again costs little beside sending it.
 """
 
 LEASED_PART: Final = 4
-"""Bodies of processing tasks may take one part in so many of ``queue_bytes``, on top of it."""
+"""Divisor of ``queue_bytes`` that gives the bytes of all processing tasks, on top of it."""
 
 AT_ONCE: Final[dict[int, int]] = {READY: 2048, DELAYED: 128}
-"""Tasks read at once of an order. Bodies of delayed tasks are scattered, so each costs a look-up: 2,048 of them
-stopped the loop for 13 to 24 ms, and others that were due meanwhile were late; 128 take 1.3 to 2 ms.
+"""Tasks of an order that are read at once, by state.
+
+Bodies of delayed tasks are scattered, so each costs a look-up: 2,048 of them stopped the loop for 13 to 24 ms, which
+made other due tasks late; 128 take 1.3 to 2 ms.
 """
 
 AWAITED_PART: Final = 4
-"""Awaited bodies may take one part in so many of ``queue_bytes``, on top of it."""
+"""Divisor of ``queue_bytes`` that gives the bytes of all awaited bodies, on top of it."""
 
 SLOT_HEADS: Final = 4
-"""Heads that all slots of a project may take, in bytes."""
+"""Bytes that all slots of a project may take, in heads."""
 
 RELIEVED_A_TURN: Final = 256
 """Heads examined in one turn because all together are too large."""
 
 
 def share(state: State) -> int:
-    """Bytes that each head may take now."""
+    """Return the bytes that each head may take now."""
     config = state.config
     return min(config.head_bytes, state.memory.share(config.queue_bytes))
 
 
 def _slots_share(state: State) -> int:
-    """Bytes that the ready tasks of a divided project may take: it has as many heads as slots."""
+    """Return the bytes that the ready tasks of a project with slots may take: it has a head for each slot."""
     config = state.config
     return min(SLOT_HEADS * config.head_bytes, state.memory.share(config.queue_bytes))
 
 
 def refill_tasks(state: State, which: int) -> int:
-    """Tasks with which a head is refilled at once, at most."""
+    """Return how many tasks refill a head at once, at most."""
     half = min(state.config.head_tasks, share(state) // TASK_BYTES) // 2
     return max(1, min(half, AT_ONCE[which]))
 
 
 def heavy_bytes(state: State) -> int:
-    """Size in bytes above which a processing task is not held with its body."""
+    """Return the bytes of a processing task above which its body is not kept."""
     return HEAVY_BYTES if state.memory.leased <= state.config.queue_bytes // LEASED_PART else TASK_BYTES
 
 
 def await_body(state: State, project: Project) -> bool:
-    """Have the body of the project's next task read; False: there is no task, or its body is in memory."""
+    """Request the body of the project's next task; return False if there is no task, or its body is in memory."""
     first = project.queue.ready.first()
     if first is None or first.spec is not None:
         return False
@@ -78,13 +81,13 @@ def await_body(state: State, project: Project) -> bool:
 
 
 def settle(state: State, project: Project) -> None:
-    """Trim the project's heads to their bounds, and note their sizes."""
+    """Trim the project's heads to their bounds, and record their sizes."""
     for which in (READY, DELAYED):
         _trim(state, project, which)
 
 
 def relieve(state: State) -> list[Project]:
-    """If all heads together are too large, trim the least recently noted ones; returns projects that lost slots."""
+    """Trim the least recently changed heads, if all together are too large; return projects that lost slots."""
     if state.hollow.awaited:
         _give_up_awaited(state)
     memory, most = state.memory, state.config.queue_bytes
@@ -101,7 +104,7 @@ def relieve(state: State) -> list[Project]:
 
 
 def _give_up_awaited(state: State) -> None:
-    """Await only what there is room for and what is still next; the oldest is given up first."""
+    """Give up awaited bodies that are no longer next, or beyond the bound, the oldest first."""
     awaited = state.hollow.awaited
     for number, task in list(awaited.items()):
         project = state.projects.by_number.get(number)

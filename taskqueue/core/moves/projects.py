@@ -1,7 +1,7 @@
-"""Creating, changing and removing projects, as far as it concerns more than the project itself.
+"""Creation, change and removal of projects, as far as they affect more than the project itself.
 
 A change of settings leads to other timers, another bucket, other slots, other cron times; a removal ends flows, waits
-and timers, and drops all that the store has. So whatever makes, loads or changes a project does it here.
+and timers, and deletes everything stored. So all rules that create, load or change a project use these functions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOTHING_SAID: Final[Layer] = {}
 
 
 def project_for_push(turn: TurnState, name: str) -> Project:
-    """The project of that name; with ``auto_create`` an unknown one is created.
+    """Find the project of that name; with ``auto_create`` an unknown one is created.
 
     Raises:
         Rejected: it is unknown, or there are ``max_projects`` already.
@@ -70,10 +70,10 @@ def check_settings(state: State, name: str, overrides: Layer, besides: int = 0) 
     """Check that a project could have these overrides; it need not exist.
 
     Args:
-        besides: bytes of memory that other overrides take of the same request.
+        besides: bytes of memory of other overrides in the same request.
 
     Returns:
-        The bytes of memory that the project's overrides grow by; negative if they shrink.
+        Bytes of memory that the project's overrides grow by; negative if they shrink.
 
     Raises:
         Rejected: with the code ``setting``: one of them can't be used, or they are too large; or with the code
@@ -90,8 +90,8 @@ def check_settings(state: State, name: str, overrides: Layer, besides: int = 0) 
     if more > 0 and taken + more > MAX_OVERRIDES_MEMORY:
         raise Rejected(
             "full",
-            f"settings: what was said of all projects takes {taken} bytes in memory, "
-            f"this would take {said}, and {MAX_OVERRIDES_MEMORY} are the most; unset some",
+            f"settings: the overrides of all projects take {taken} bytes in memory, "
+            f"these would take {said}, and {MAX_OVERRIDES_MEMORY} are allowed; unset some",
         )
     if settings.bucket and settings.bucket not in state.config.buckets:
         raise Rejected("setting", f'bucket: there is no "{settings.bucket}"; it needs a section [buckets.NAME]')
@@ -99,7 +99,7 @@ def check_settings(state: State, name: str, overrides: Layer, besides: int = 0) 
 
 
 def in_group(state: State, group: str) -> list[Project]:
-    """The projects of a group, in the order of their names.
+    """Return the projects of a group, in order of their names.
 
     Raises:
         Rejected: there are none.
@@ -123,7 +123,7 @@ def add_project(turn: TurnState, project: Project) -> None:
 
 
 def note_pause(state: State, project: Project) -> None:
-    """Set the timers by which a pause of the project goes on or ends."""
+    """Set the timers that continue or end a pause of the project."""
     state.wall_timers.note(("check", project.number), project.check_at())
     state.wall_timers.note(("resume", project.number), project.resumes_at())
 
@@ -194,7 +194,7 @@ def leave_shared(project: Project) -> None:
 
 
 def _adopt(turn: TurnState, project: Project) -> None:
-    """Apply the effects of its settings outside of the project."""
+    """Apply the effects of the project's settings outside of it."""
     state = turn.state
     settings = project.settings
     slots.divide(turn, project)
@@ -208,7 +208,7 @@ def _adopt(turn: TurnState, project: Project) -> None:
 
 
 def _make_shared(turn: TurnState, name: str) -> SharedBucket:
-    """A full shared bucket; one that the config does not have (any more) has a rate of 0."""
+    """Make a full shared bucket; one that the config does not have (any more) has a rate of 0."""
     state = turn.state
     pace = state.config.buckets.get(name, NO_PACE)
     shared = SharedBucket(name, Bucket(pace.rate, pace.burst, pace.burst, turn.now.boot))
@@ -217,6 +217,6 @@ def _make_shared(turn: TurnState, name: str) -> SharedBucket:
 
 
 def count_delayed(state: State, project: Project) -> None:
-    """Have a project's delayed tasks counted, if they are not."""
+    """Begin to count a project's delayed tasks, unless they are counted."""
     if project.queue.counted_to < NO_FLOOR:
         state.pending.count(project.number)

@@ -1,10 +1,10 @@
-"""Takes in new tasks: those of producers (``new-task``), follow-ups of reports, and the scheduler's own.
+"""Pushes: new tasks of producers (``new-task``), follow-ups of reports, and the scheduler's own.
 
-``recrawl.decide`` determines the outcome, which is carried out here. Of a batch each task is decided in turn, and sees
-those before it.
+``recrawl.decide`` determines the outcome, which is carried out here. The tasks of a batch are decided one by one, and
+each sees those before it.
 
-When new tasks of a slot seem to come from a trap, such as a calendar, an event says so, once a day and slot. What a
-trap looks like is said in ``model/growth``. The time of that event is kept with the project, so that a restart does not
+If new tasks of a slot seem to come from a trap, such as a calendar, an event says so, once a day and slot.
+``model/growth`` detects traps. The time of the event is stored with the project, so that a restart does not
 repeat it.
 """
 
@@ -38,7 +38,7 @@ from taskqueue.protocol.values import NewTask, Schedule
 from taskqueue.settings.jobs import Template
 
 DEFERRED_PART: Final = 8
-"""Deferred updates may take one part in so many of ``queue_bytes``, on top of it."""
+"""Divisor of ``queue_bytes`` that gives the bytes of all deferred updates, on top of it."""
 
 
 def take_batch(
@@ -54,11 +54,12 @@ def take_batch(
     """Take in a batch of new tasks, each by itself.
 
     Args:
-        project: of the items that name none.
-        parent: path of the batch in its message; a batch of follow-ups has one, and ``max_queue`` does not apply to it.
-        origin: the task that led to these; None: they were pushed by themselves.
-        verdicts: on the items that were searched for cycles.
-        states: to which that of each item is added, as it is known before; None: they were not asked for.
+        project: project of the items that name none.
+        parent: path of the batch in its message; only a batch of follow-ups has one, and ``max_queue`` does not apply
+            to it.
+        origin: spec of the task that led to these; None if they were pushed by a producer.
+        verdicts: verdicts on the items that were searched for cycles.
+        states: list to which the former state of each item's task is added; None if it was not requested.
 
     Returns:
         The outcome of each item, and the reasons of rejected ones.
@@ -89,14 +90,14 @@ def take_batch(
 
 
 def _known_state(turn: TurnState, project: str, item: NewTask | None) -> KnownState:
-    """The state of the item's task; empty: it is unknown, or the item is malformed."""
+    """Return the state of the item's task; empty if it is unknown, or the item is malformed."""
     of = None if item is None else turn.state.projects.by_name.get(item.project or project)
     task = None if item is None or of is None else turn.find(of, item.taskid)
     return "" if task is None else STATE_NAMES[task.state]
 
 
 def need_tasks(turn: TurnState, name: str, items: Sequence[NewTask | None], wanted: Needs) -> None:
-    """Look up the items' tasks that are not in memory; ``name``: the project of items that name none."""
+    """Look up the items' tasks that are not in memory; ``name`` is the project of items that name none."""
     projects = turn.state.projects.by_name
     default = projects.get(name)
     unseen = wanted.tasks
@@ -133,7 +134,7 @@ def take(
 
     Args:
         verdict: see ``cycles.check``.
-        bounded: the project's ``max_queue`` applies.
+        bounded: True if the project's ``max_queue`` applies.
 
     Raises:
         Rejected: the project is unknown, it, the task's slot or the memory for deferred updates is full, or the task is
@@ -157,7 +158,7 @@ def take(
         is_counted = project.counts_slots and outcome == "new"
         if is_counted:
             slots.check_room(turn, project, item)
-    # What came in must be able to go out again, with its token and the like around it.
+    # The task must fit into a message to a fetcher later, with its token and other fields.
     room = room_beside(item.url, item.schedule, state.config.max_message)
     if project.fetch is not None:
         room -= len(project.fetch)
@@ -176,7 +177,7 @@ def take(
 
 
 def make(turn: TurnState, project: Project, item: NewTask) -> Task:
-    """Make an unknown task, for which there is room; what it waits for has been looked up.
+    """Make an unknown task, for which there is room; its parents have been looked up.
 
     Raises:
         Rejected: it waits for itself, or for a task of an unknown project.
@@ -188,7 +189,7 @@ def make(turn: TurnState, project: Project, item: NewTask) -> Task:
 
 
 def push(turn: TurnState, project: Project, taskid: str, url: str, template: Template) -> None:
-    """Push a task of the scheduler's own, with ``force_update``; no limit of the project's applies to it."""
+    """Push a task of the scheduler's own, with ``force_update``; the project's limits don't apply to it."""
     schedule = Schedule(
         template.priority, retries=template.retries, age=template.age, timeout=template.timeout, force_update=True
     )
@@ -220,7 +221,7 @@ def revive(turn: TurnState, project: Project, task: Task) -> None:
     task.token = NO_TOKEN
     project.queue.withdraw(turn.changes, task)
     task.held_back = task.timed_out = False
-    if task.seq <= project.cleared:  # what ``clear`` left behind; a task that is live again must not be among it
+    if task.seq <= project.cleared:  # remains of ``clear``, which a live task must not be among
         _renumber(turn, project, task)
     project.queue.put(turn.changes, task, 0.0)
     project.arm()
@@ -229,7 +230,7 @@ def revive(turn: TurnState, project: Project, task: Task) -> None:
 
 
 def queue_up(turn: TurnState, project: Project, task: Task) -> None:
-    """Make a live task ready, behind its equals, for which it gets a new seq.
+    """Make a live task ready, behind its equals, with a new seq.
 
     While an operation goes through tasks it keeps its seq: with a newer one it would be skipped.
     """
@@ -245,7 +246,7 @@ def _renumber(turn: TurnState, project: Project, task: Task) -> None:
 
 
 def give_seq(turn: TurnState, project: Project, task: Task) -> None:
-    """Take a task, whose spec is to be written anew, out of its order, and give it a new seq."""
+    """Give a task, whose spec is to be written anew, a new seq, and take it out of its order."""
     project.queue.withdraw(turn.changes, task)
     task.renumber(turn.state.next_number())
 
@@ -263,7 +264,7 @@ def _carry_out(
 
 
 def cancel(turn: TurnState, project: Project, task: Task) -> None:
-    """End a task in any state; a fetcher that is processing it will find its report stale."""
+    """Cancel a task in any state; a report of its fetcher will be stale."""
     if task.state == PROCESSING:
         edges.take_deferred_parents(turn, task, task.lease)
         turn.revoke(task)
@@ -273,10 +274,10 @@ def cancel(turn: TurnState, project: Project, task: Task) -> None:
 
 
 def _refuse_unreadable(turn: TurnState, project: Project, item: NewTask) -> None:
-    """Refuse a task that is known, and of which the store can't tell in which state it is, and one that waits for it.
+    """Refuse a known task whose state the store can't read, and a task that waits for one.
 
     Raises:
-        Rejected: it is such a task.
+        Rejected: the item is or needs such a task.
     """
     for name, taskid in [(project.name, item.taskid), *edges.named(project.name, item)]:
         of = turn.state.projects.by_name.get(name)
@@ -294,7 +295,7 @@ def _check_room(project: Project, *, bounded: bool, is_new: bool) -> None:
 
 
 def _check_deferred(state: State, item: NewTask) -> None:
-    """Deferred updates are held in memory, however long that takes: their total size is bounded."""
+    """Check that a deferred update fits in memory, where all of them stay, however long that takes."""
     most = state.config.queue_bytes // DEFERRED_PART
     if state.memory.deferred + deferred_bytes(item) > most:
         raise Rejected(
@@ -335,7 +336,7 @@ def _replace(turn: TurnState, project: Project, task: Task, item: NewTask, depth
 
 
 def _replace_parents(turn: TurnState, project: Project, task: Task, item: NewTask) -> None:
-    """A plain link that restarts a task leaves its parents as they are, unless it names some."""
+    """Replace the parents of a task, unless a plain link restarts it and names none."""
     if item.depends_on or (item.schedule.force_update and task.links is not None and task.links.number):
         edges.give(turn, project, task, item)
 
@@ -347,7 +348,7 @@ def _describe_anew(turn: TurnState, project: Project, task: Task, item: NewTask,
     task.note_throttled(0)
     task.timed_out = False
     until = due_at(item.schedule, turn.now.wall)
-    # It has run, and is told what to bring along when it runs again: it waits for that as it would have by itself.
+    # A recurring task that has run and is described anew: it still waits for its time, as it would have by itself.
     put_off = task.state != 0 and task.apart and recurs_after(item.schedule) is not None and until > 0
     spec = _spec(item, depth)
     if item.schedule.force_update and task.spec is not None and task.spec.url == item.url:
@@ -395,16 +396,16 @@ _CHANGES: Final[Mapping[PushOutcome, _Change]] = {
     "deferred": _defer,
     "cancelled": _cancel,
 }
-"""How each outcome changes a known task."""
+"""Changes of a known task, by outcome."""
 
 
 def _spec(item: NewTask, depth: int) -> Spec:
-    # A Raw keeps the whole frame that it came in alive, so the body is copied out, once.
+    # A Raw keeps its whole frame alive, so the body is copied out, once.
     return Spec(item.url, item.schedule, item.body.copy(), depth)
 
 
 def _need_page(turn: TurnState, project: Project, item: NewTask, wanted: Needs) -> None:
-    """Look up what is known of the page of a task that the item may replace."""
+    """Look up the facts about the page of a task that the item may replace."""
     if not item.schedule.force_update:
         return
     task = project.queue.tasks.get(item.taskid)
@@ -415,7 +416,7 @@ def _need_page(turn: TurnState, project: Project, item: NewTask, wanted: Needs) 
 
 
 def _kept_until_later(item: NewTask, now: Now) -> NewTask:
-    """The item with a copy of its body, and with its delay, which counts from its arrival, converted to a time."""
+    """Copy the item with its body, and convert its delay, which counts from its arrival, to a time."""
     schedule = item.schedule
     if schedule.delay is not None:
         schedule = structs.replace(schedule, exetime=now.wall + schedule.delay, delay=None)
@@ -426,7 +427,7 @@ def _kept_until_later(item: NewTask, now: Now) -> NewTask:
 
 
 TRAP_URL_CHARS: Final = 200
-"""Characters of a url that an event shows."""
+"""Characters of a url that an event shows, at most."""
 
 _WORDS: Final[dict[TrapKind, tuple[str, str]]] = {
     "repeated": (
@@ -446,23 +447,23 @@ _WORDS: Final[dict[TrapKind, tuple[str, str]]] = {
         "exclude such links, or set max_depth",
     ),
 }
-"""What the tasks do, and what an operator can do, by kind."""
+"""Descriptions of traps, and remedies for the operator, by kind."""
 
 
 def look_for_trap(
     turn: TurnState, project: Project, items: Sequence[NewTask | None], index: int, origin: Spec | None
 ) -> None:
-    """Look at a new task of a batch.
+    """Check a new task of a batch for a trap.
 
     Args:
-        project: of the task.
-        origin: the task that led to the batch; None: it was pushed by itself.
+        project: project of the task.
+        origin: spec of the task that led to the batch; None if a producer pushed it.
     """
     project.sampling.go_on(project.totals.new)
     item = items[index]
     if item is None:
         return
-    # A project without slots has one, whose name is empty.
+    # A project without slots counts as one slot with an empty name.
     slot = slots.name_of(turn, project, item.url, item.schedule.slot) if project.settings.slot.by != "none" else ""
     growth = turn.state.growth.of(project.number, slot, int(min(SAMPLES, project.settings.growing)))
     if origin is None:
@@ -474,7 +475,7 @@ def look_for_trap(
 
 
 def _sibling(items: Sequence[NewTask | None], index: int) -> str:
-    """The url of the first or the last item of a batch, whichever is farther away; empty: there is no other.
+    """Return the url of the first or the last item of a batch, whichever is farther away; empty if there is no other.
 
     Neighbours often belong together, such as a document and its history, which have the same id.
     """

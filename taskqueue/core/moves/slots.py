@@ -1,13 +1,13 @@
-"""Slots in a turn: projects divided, names looked up, tasks read, windows waited for.
+"""Slots in a turn: divisions of projects, look-ups of names, reads of tasks, ends of windows.
 
     push ──name──► number in memory, or looked up; an unknown name is a new slot
     slots that ran low ──► read with their next tasks ──► ready, waiting or parked
-    a window is over ──timer──► ready, and the project is offered
-    a report ──► its slot keeps its distance, is blocked or backs off: see ``back_off``
+    a window ends ──timer──► ready, and the project is offered
+    a report ──► its slot adapts its delay, is blocked or backs off: see ``back_off``
     ``slot.by`` changes ──► a new division, whose slots get numbers of their own and a share of the memory
 
-What a slot is: ``slot_records``; where slots wait: ``slot_table``. Tasks of the division before are moved in steps, by
-``steps/slot_division``.
+See ``slot_records`` for what a slot is, and ``slot_table`` for where slots wait. Tasks of the division before are moved
+in steps, by ``steps/slot_division``.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from taskqueue.protocol.values import Assignment, NewTask, TaskReport
 T = TypeVar("T")
 
 START_WITHIN: Final = 1.0
-"""Seconds after its time in which a fetcher starts a task of a slot with a pace, or gives it back."""
+"""Seconds after its time within which a fetcher starts a task of a slot with a pace, or gives it back."""
 
 SLOTS_A_TURN = 256
-"""Slots of a project that are read in a turn, of each order and of those that are wanted."""
+"""Slots of a project that are read in a turn, for each order and for those that are wanted."""
 
 # ------------------------------------------------------------------------------------------------ names
 
 
 def name_of(turn: TurnState, project: Project, url: str, named: str | None) -> str:
-    """The name of the slot of a task; empty: nothing tells it from others."""
+    """Return the name of a task's slot; empty if the project does not tell its tasks apart."""
     environment = turn.state.environment
     return slot_name(project.settings.slot.by, url, named, environment.domain, environment.ascii_host)
 
@@ -68,9 +68,9 @@ def need_name(turn: TurnState, project: Project, url: str, named: str | None, wa
 
 
 def number_for(turn: TurnState, project: Project, url: str, named: str | None) -> int:
-    """The number of the slot of a task, which is made if it was looked up and there is none.
+    """Return the number of a task's slot, which is created if it was looked up and does not exist.
 
-    0: the project is not divided, or it was not looked up; then ``slot_division`` does it, and the task waits for that.
+    0 if the project has no slots, or if the slot was not looked up; then the task waits for ``slot_division``.
     """
     slots = project.queue.slots
     if slots is None:
@@ -79,7 +79,7 @@ def number_for(turn: TurnState, project: Project, url: str, named: str | None) -
 
 
 def find_number(turn: TurnState, project: Project, slots: SlotTable, name: str) -> int:
-    """The number of the slot of that name; 0: it was not looked up."""
+    """Return the number of the slot of that name; 0 if it was not looked up."""
     number = slots.number_of(name)
     if number:
         return number
@@ -96,17 +96,17 @@ def find_number(turn: TurnState, project: Project, slots: SlotTable, name: str) 
 
 
 class _Counted(NamedTuple):
-    """A slot that has been looked up, for its tasks to be counted."""
+    """Slot that has been looked up, for its tasks to be counted."""
 
     number: int
     record: SlotRecord
 
 
 def check_room(turn: TurnState, project: Project, item: NewTask) -> None:
-    """See that a new task may be in its slot.
+    """Check that a new task may be in its slot.
 
     Raises:
-        Rejected: the slot has had as many as it may. The first time for each slot people are told.
+        Rejected: the slot has had as many as it may. The first time for each slot an event is emitted.
     """
     found = _counted(turn, project, item)
     if found is None:
@@ -124,7 +124,7 @@ def check_room(turn: TurnState, project: Project, item: NewTask) -> None:
 
 
 def count_new(turn: TurnState, project: Project, item: NewTask) -> None:
-    """Count a task that is new now."""
+    """Count a new task in its slot."""
     found = _counted(turn, project, item)
     if found is not None:
         record = found.record
@@ -134,17 +134,17 @@ def count_new(turn: TurnState, project: Project, item: NewTask) -> None:
 
 
 def taken_of(project: Project, record: SlotRecord) -> int:
-    """How many tasks have been new in a slot since the division began, or the project was cleared."""
+    """Return how many tasks have been new in a slot since the division began, or the project was cleared."""
     return record.taken if record.taken_from == taken_from(project) else 0
 
 
 def taken_from(project: Project) -> int:
-    """See ``DivisionRecord.taken_from``."""
+    """Return ``DivisionRecord.taken_from``."""
     return 0 if project.division is None else project.division.taken_from
 
 
 def _counted(turn: TurnState, project: Project, item: NewTask) -> _Counted | None:
-    """The slot of a new task; None: it is not known yet, or was not looked up."""
+    """Return the slot of a new task; None if it does not exist yet, or was not looked up."""
     slots = project.queue.slots
     if slots is None:
         return None
@@ -169,7 +169,7 @@ def _keep(turn: TurnState, project: Project, found: _Counted) -> None:
 
 
 def need_reads(state: State, project: Project, wanted: Needs) -> bool:
-    """What is to be read of the project's slots for this turn; False: nothing."""
+    """Add the reads of the project's slots for this turn; return False if there are none."""
     slots = project.queue.slots
     if slots is None or not slots.wants_reads:
         return False
@@ -189,7 +189,7 @@ def need_reads(state: State, project: Project, wanted: Needs) -> bool:
 
 
 def absorb(turn: TurnState) -> None:
-    """Take in what was read of slots."""
+    """Take in the slots that were read."""
     found = turn.found
     for ref, slot in found.slots.items():
         _queue_of(turn, ref.project).take_slot(ref.number, slot)
@@ -201,7 +201,7 @@ def absorb(turn: TurnState) -> None:
 def _queue_of(turn: TurnState, number: int) -> SlotQueue:
     project = turn.state.projects.by_number.get(number)
     if project is None or not isinstance(project.queue.ready, SlotQueue):
-        raise Corrupt(f"slots of project number {number} were read, which has none")
+        raise Corrupt(f"slots of project number {number} were read, which has no slots")
     turn.state.pending.was_read(number)
     turn.touch(project)
     return project.queue.ready
@@ -215,7 +215,7 @@ def _some(items: Iterable[T]) -> list[T]:
 
 
 def need_slot(turn: TurnState, project: Project, task: Task, item: TaskReport, wanted: Needs) -> None:
-    """Have the slot of a task in memory read if a report says something to it, as of the first turns after a start."""
+    """Read the slot of a leased task if a report affects it and it is not in memory, as just after a start."""
     slots = project.queue.slots
     if (
         slots is not None
@@ -228,12 +228,12 @@ def need_slot(turn: TurnState, project: Project, task: Task, item: TaskReport, w
 
 
 def heed(turn: TurnState, project: Project, task: Task, item: TaskReport) -> Verdict:
-    """Have the task's slot heed a report that counts; the task still has the token of its lease.
+    """Apply a report that counts to the task's slot; the task still has the token of its lease.
 
-    Of a success that comes so late that neither its slot nor the task is in memory nobody takes note.
+    A success that arrives after slot and task have left memory is ignored.
 
     Returns:
-        What the host did; of a task without a slot always ``answered``.
+        What the host did; always ``answered`` for a task without a slot.
     """
     slots = project.queue.slots
     if slots is None or (item.fetched is None and item.retry_after is None):
@@ -265,20 +265,20 @@ def _hold_up(turn: TurnState, record: SlotRecord, task: Task, item: TaskReport, 
 
 
 def next_at(project: Project) -> float:
-    """When a slot of the project may go on (boot-clock seconds); inf: never, or none waits."""
+    """Return when a slot of the project may go on (boot-clock seconds); inf if never, or if none waits."""
     slots = project.queue.slots
     return inf if slots is None else slots.next_at()
 
 
 def advance(turn: TurnState, project: Project, budget: int) -> int:
-    """Let slots go on whose time has come; returns how many."""
+    """Move slots whose time has come; return the cost."""
     slots = project.queue.slots
     turn.touch(project)
     return 1 + (0 if slots is None else slots.advance(budget))
 
 
 def with_pace(project: Project, number: int, assignment: Assignment, wait: float) -> Assignment:
-    """The assignment of a task of the slot of this number, with its name, to be started in ``wait`` seconds."""
+    """Return the assignment of a task in this slot, with the slot's name, to be started in ``wait`` seconds."""
     slots = project.queue.slots
     if slots is None:
         return assignment
@@ -290,11 +290,11 @@ def with_pace(project: Project, number: int, assignment: Assignment, wait: float
 
 
 def sent_again(turn: TurnState, project: Project, task: Task, assignment: Assignment, timeout: float) -> Assignment:
-    """The assignment of a leased task that has not arrived, with the rest of its wait; its slot counts from now on.
+    """Return the assignment of a leased task that is sent again, with the rest of its wait; its slot counts from now.
 
     Args:
-        assignment: its ``timeout`` is what is left of the lease.
-        timeout: of the task, which a lease has from when it may be started.
+        assignment: its ``timeout`` is the rest of the lease.
+        timeout: timeout of the task, which begins when it may be started.
     """
     slots = project.queue.slots
     if slots is None or not task.slot:
@@ -310,7 +310,7 @@ def sent_again(turn: TurnState, project: Project, task: Task, assignment: Assign
 
 
 def settle(turn: TurnState, project: Project) -> None:
-    """Write what has changed of the project's slots, and set their timer."""
+    """Write the changes of the project's slots, and set their timer."""
     slots = project.queue.slots
     if slots is None:
         return
@@ -328,11 +328,11 @@ def settle(turn: TurnState, project: Project) -> None:
 
 
 SLOTS_LEAST = 8
-"""Slots that each divided project may have in memory at least."""
+"""Slots that each project with slots may have in memory at least."""
 
 
 def divide(turn: TurnState, project: Project) -> None:
-    """Divide the project as its settings say, or go on with how it is divided."""
+    """Divide the project as its settings say, or continue its present division."""
     by, division, slots = project.settings.slot.by, project.division, project.queue.slots
     former = "none" if division is None else division.by
     if former != by:
@@ -346,7 +346,7 @@ def divide(turn: TurnState, project: Project) -> None:
 
 
 def forget_project(state: State, project: Project) -> None:
-    """The project is no more."""
+    """Forget the slots of a project that is removed."""
     if project.queue.slots is not None:
         _share_anew(state, project, None)
 
@@ -370,7 +370,7 @@ def _divide(turn: TurnState, project: Project, former: DivisionRecord | None) ->
 
 
 def _reopen(turn: TurnState, project: Project, division: DivisionRecord) -> None:
-    """Go on with the division that the store has."""
+    """Continue the stored division."""
     queue = project.queue
     low, time_low = queue.ready.low_key(), int.from_bytes(division.time_low, "big")
     slots = _table(turn.state, project, division)
@@ -384,9 +384,9 @@ def _reopen(turn: TurnState, project: Project, division: DivisionRecord) -> None
 
 def _table(state: State, project: Project, division: DivisionRecord) -> SlotTable:
     if division.by == "domain":
-        state.environment.domain("example.org")  # the first look takes tens of milliseconds, the others none
+        state.environment.domain("example.org")  # the first call takes tens of milliseconds, the others none
     if division.by in ("host", "domain"):
-        state.environment.ascii_host("é")  # the same
+        state.environment.ascii_host("é")  # as above
 
     def pace(record: SlotRecord) -> SlotPace:
         return pace_of(project.settings, record.name, record.choice, record.auto_delay)
@@ -395,7 +395,7 @@ def _table(state: State, project: Project, division: DivisionRecord) -> SlotTabl
 
 
 def _share_anew(state: State, project: Project, slots: SlotTable | None) -> None:
-    """The project is divided, or is no more; all that are share the memory for slots."""
+    """Record the slots of a project, or that it has none; share the memory for slots anew."""
     if slots is None:
         state.divided.pop(project.number, None)
     else:
@@ -404,7 +404,7 @@ def _share_anew(state: State, project: Project, slots: SlotTable | None) -> None
 
 
 def share_memory(state: State) -> None:
-    """Give all divided projects equal shares of the memory for slots."""
+    """Give all projects with slots equal shares of the memory for slots."""
     most = max(SLOTS_LEAST, state.config.slots_in_memory // max(1, len(state.divided)))
     for each in state.divided.values():
         each.bound(most)

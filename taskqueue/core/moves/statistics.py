@@ -1,7 +1,7 @@
-"""Updates the counters of projects at the end of a turn, tells the history of events, and saves windows now and then.
+"""Counters of projects: updated at the end of a turn, passed on to the history of events, and saved now and then.
 
-Windows are saved at most once in SAVE_SECONDS, each project at its own second of that time, so that ten thousand of
-them are not written at once. Totals are in the project's record, so in each batch of a turn that touched it.
+Windows are saved at most once in SAVE_SECONDS, each project's at its own second, so that ten thousand of
+them are not written at once. Totals are in the project's record, so in each batch of a turn that changed it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SAVE_SECONDS: Final = 60
 
 
 def note(turn: TurnState, project: Project) -> None:
-    """Update the counters of a project that the turn touched."""
+    """Update the counters of a project that the turn changed."""
     state, now = turn.state, turn.now
     project.note_ready(now.boot)
     counted = project.totals.row()
@@ -46,7 +46,7 @@ def _plan_save(turn: TurnState, project: Project) -> None:
 
 
 def _look_for_burst(turn: TurnState, project: Project) -> None:
-    """Emit an event when many attempts fail, and again only after they had become fewer than half of that."""
+    """Emit an event when many attempts fail; again only after they have fallen below half of the limit."""
     limit = project.settings.error_burst
     if limit == inf:
         return

@@ -391,7 +391,7 @@ def test_a_task_was_cancelled_or_has_expired(world: World) -> None:
     assert why(world, "b") == "expired 5 s ago: it will be cancelled when its turn comes"
 
     world.fetcher()
-    assert why(world, "b").startswith('was cancelled 0 s ago: "expired before it was handed out"; ')
+    assert why(world, "b").startswith('was cancelled 0 s ago: "expired before it was dispatched"; ')
 
 
 def test_a_task_is_being_run(world: World) -> None:

@@ -136,7 +136,7 @@ def test_a_task_after_its_expires_at_is_never_handed_out_and_ends_as_cancelled(w
     shown = world.show("a")
     assert shown.state == "cancelled"
     assert [attempt.outcome for attempt in shown.history] == ["expired"]
-    assert shown.error == "expired before it was handed out"
+    assert shown.error == "expired before it was dispatched"
 
 
 def test_a_task_before_its_expires_at_is_handed_out(world: World) -> None:
