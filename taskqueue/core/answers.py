@@ -1,9 +1,9 @@
-"""Answering requests: one that changes something is done once, and its outcome is kept with what it changed.
+"""Answers to requests: a request that changes something is done once, and its outcome is kept with the change.
 
-request ──► its number is known ──► the kept answer again
-        ──► its number is new ────► done, or refused ──► the outcome is kept, if it was done
-        ──► it keeps nothing ─────► answered, each time anew
-        ──► a push may close a cycle ──► waits until that is known, and later changes of its session behind it
+request ──► known number ─────────► the kept answer again
+        ──► new number ───────────► done, or refused ──► the outcome is kept, if it was done
+        ──► read only ────────────► answered anew each time
+        ──► push that may close a cycle ──► waits for the search, and later changes of its session wait behind it
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from taskqueue.protocol.messages import Incoming, Outgoing
 
 
 def answer_request(turn: TurnState, incoming: Incoming) -> None:
-    """Answer one request, unless it waits for something."""
+    """Answer a request, unless it has to wait."""
     request = incoming.request
     session = turn.state.session(request.session, turn.now)
     if session.kept_requests is None:
@@ -46,14 +46,14 @@ def answer_request(turn: TurnState, incoming: Incoming) -> None:
 
 
 def answer_waited(turn: TurnState, incoming: Incoming) -> None:
-    """Answer a request that has waited for a search, at the present address of its session, if that is still known."""
+    """Answer a request that waited for a search, at its session's present address, if the session is still known."""
     session = turn.state.sessions.get(incoming.request.session)
     if session is not None:
         _do(turn, session, incoming)
 
 
 def _refuse_jump(turn: TurnState, session: Session, incoming: Incoming) -> None:
-    """Refuse an implausible number, to the sender, who need not be the session's own client."""
+    """Refuse an implausible number; the answer goes to the sender, which may not be the session's own client."""
     n = incoming.request.n
     reason = f"n: {n} is too far after {session.latest}, the last number of this session; choose a new session"
     turn.outgoing.append(Outgoing(incoming.peer, ErrorReply(n=n, code="too-far", reason=reason), False, session.id))
@@ -67,7 +67,7 @@ def _want_hello(turn: TurnState, session: Session, incoming: Incoming) -> None:
 
 
 def _do(turn: TurnState, session: Session, incoming: Incoming) -> None:
-    """Do a request that changes something; its outcome is kept with what it changed."""
+    """Do a request that changes something, and keep its outcome with the change."""
     n = incoming.request.n
     if not session.may_do(n):
         reason = f"n: {n} is too old; {session.highest} has been answered"
@@ -87,7 +87,7 @@ def _is_kept(turn: TurnState, reply: AnyReply) -> bool:
 
 
 def _recall(turn: TurnState, session: Session, n: int) -> Raw:
-    """The stored answer to a repeated request: of this very turn, or looked up for it."""
+    """Return the stored answer to a repeated request, from this turn or looked up for it."""
     for outcome in turn.changes.writes.outcomes:
         if (outcome.session, outcome.n) == (session.id, n):
             return outcome.answer
@@ -114,8 +114,9 @@ def _try(turn: TurnState, session: Session, incoming: Incoming) -> AnyReply | No
 
 
 def _must_wait(turn: TurnState, incoming: Incoming) -> bool:
-    """Whether a request waits already, or has to behind an earlier one of its session. What ends or prolongs leases
-    never has to.
+    """Return whether a request has to wait, or waits already, behind an earlier one of its session.
+
+    Requests that end or extend leases never wait.
     """
     request, line = incoming.request, turn.state.waiting_pushes
     if line.has(request.session, request.n):
@@ -127,6 +128,6 @@ def _must_wait(turn: TurnState, incoming: Incoming) -> bool:
 
 
 def _answer(turn: TurnState, session: Session, reply: AnyReply | Raw | None, *, after_sync: bool) -> None:
-    """Send a reply; None: the request waits."""
+    """Send a reply; None if the request waits."""
     if reply is not None:
         turn.send(session, reply, after_sync=after_sync)

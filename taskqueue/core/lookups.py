@@ -1,10 +1,10 @@
-"""What a turn has to look up before it decides, and how the results are taken in.
+"""Look-ups of a turn: its needs before it decides, and the results taken in.
 
     requests ──► taskids not in memory ─┐
     heads that ran low ─────────────────┼──► Needs ──► (store) ──► Found ──► heads, hollow tasks, sessions
     hollow tasks that are needed ───────┘
 
-Tasks in memory are not looked up. A processing task always is in memory.
+Tasks in memory are not looked up. Processing tasks are always in memory.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from taskqueue.protocol.messages import Incoming
 from taskqueue.protocol.projects import GroupDo, ProjectDo
 
 CLEARING: Final = (ProjectDo, GroupDo)
-"""Types of requests that may clear a project; named here, since to join them for each request took 0.2 µs."""
+"""Types of requests that may clear a project; joined here once, since joining them for each request took 0.2 µs."""
 
 SPECS_A_TURN: Final = 256
-"""Hollow tasks that are filled in one turn, beside those that its requests name."""
+"""Hollow tasks filled per turn, besides those that its requests name."""
 
 
 def begin(turn: TurnState, incoming: Sequence[Incoming]) -> Needs:
-    """Take up what is due in a turn; return what must be looked up for that, for these requests, and for the heads."""
+    """Take up the work that is due, and return the needs of that work, of these requests and of the heads."""
     state = turn.state
     if state.hollow.released:
         state.release_bodies()
@@ -63,7 +63,7 @@ def begin(turn: TurnState, incoming: Sequence[Incoming]) -> Needs:
 
 
 def absorb(turn: TurnState) -> None:
-    """Take in the results, before anything of the turn is decided."""
+    """Take in what was looked up, before the turn decides anything."""
     state, found = turn.state, turn.found
     if turn.due.uncounted is not None:
         retry_count.step(turn, turn.due.uncounted)
@@ -88,7 +88,7 @@ def absorb(turn: TurnState) -> None:
 
 
 def _wanted(turn: TurnState) -> list[SpecRef]:
-    """The next hollow tasks to read; those that are hollow no more are dropped from the queue."""
+    """Return the next hollow tasks to read; drop from the queue those that are filled already."""
     state = turn.state
     wanted = state.hollow.to_read
     coming = state.hollow.first(SPECS_A_TURN)
@@ -99,20 +99,20 @@ def _wanted(turn: TurnState) -> list[SpecRef]:
 
 
 def note_due(state: State, project: Project) -> None:
-    """Set the timer of the project's delayed tasks in memory, unless some are known to be due."""
+    """Set the timer of the project's delayed tasks in memory, unless some are already known to be due."""
     if project.number not in state.pending.overdue:
         state.wall_timers.note(("due", project.number), project.queue.due_at())
 
 
 def note_low(state: State, project: Project) -> None:
-    """If the project has more tasks in the store and few in memory, have them read for the next turn."""
+    """Request further reads for the next turn if the project has few tasks in memory and more in the store."""
     divided = project.queue.slots
     if _low_orders(state, project) or (divided is not None and divided.wants_reads):
         state.pending.read_further(project.number)
 
 
 def _need_low(state: State, wanted: Needs) -> None:
-    """The next entries of orders that ran low; one that was filled otherwise meanwhile is dropped from the list."""
+    """Add the next entries of low orders to the needs; drop projects from the list whose heads are filled by now."""
     for number in list(state.pending.low):
         if len(wanted.orders) + len(wanted.slot_pages) >= REFILLS_A_TURN:
             break
@@ -141,7 +141,7 @@ def _need_for(turn: TurnState, incoming: Incoming, wanted: Needs) -> None:
     state = turn.state
     request = incoming.request
     session = state.sessions.get(request.session)
-    # Of one that is unknown the store has nothing: all that it has are loaded, and forgotten here and there at once.
+    # An unknown session has nothing in the store: stored sessions are all loaded, and forgotten in both places at once.
     if session is not None and (session.kept_requests is None or session.has_done(request.n)):
         wanted.sessions.append(request.session)
     need = RULES[type(request)].need

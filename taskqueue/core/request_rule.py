@@ -1,4 +1,4 @@
-"""Properties of a type of request: a row beside the rule that answers it.
+"""Rows that describe types of requests, each beside the function that answers it.
 
     REQUESTS: Final = (RequestRule(ProjectSet, asked_for_change(set_project), grows=True, slow_ms=5.0), …)
 
@@ -20,22 +20,22 @@ from taskqueue.protocol.base import AnyReply, ChangeRequest
 from taskqueue.protocol.messages import Incoming
 
 Answer = Callable[[TurnState, Session, Incoming], AnyReply | None]
-"""Answers a request; None: it waits, and is answered later.
+"""Function that answers a request; None if the request waits for a later answer.
 
 Raises:
-    Rejected: it can't be done; nothing has changed.
+    Rejected: the request can't be done; nothing has changed.
 """
 
 Need = Callable[[TurnState, Any, Needs], None]
-"""Adds to the needs of the turn what the request names."""
+"""Function that adds a request's look-ups to the needs of the turn."""
 
 
 SLOW_MS: Final = 10.0
-"""Milliseconds that the slow requests of a turn may take together; the rest is left to the next one."""
+"""Milliseconds that the slow requests of a turn may take together; the rest wait for the next turn."""
 
 
 class Who(NamedTuple):
-    """The author of a change: the actor, and the address that it came from."""
+    """Author of a change: actor and address."""
 
     actor: str
     address: str
@@ -46,18 +46,18 @@ Halves = Generator[None, Who, AnyReply | None]
 
 
 class RequestRule(NamedTuple):
-    """One type of request.
+    """Rule for a type of request.
 
     Attributes:
-        kind: the type.
-        answer: see ``Answer``.
-        need: see ``Need``; None: nothing has to be looked up.
-        keeps: its outcome is kept with what it changed, so that a repeat is answered with it; if not, it only reads,
-            waits or (hello) states facts, and a repeat may well get another answer.
-        grows: it lets the store grow and ends nothing, so it is refused while the disk is nearly full.
-        by_fetchers: only fetchers say it, and those to whom they have passed tasks on.
-        slow_ms: milliseconds that it takes beyond what every small one does, at ten thousand projects, at its worst.
-        slow_ms_of: those milliseconds, if they depend on what it asks for; then ``slow_ms`` does not count.
+        kind: type of the request.
+        answer: function that answers it; see ``Answer``.
+        need: function that adds its look-ups; see ``Need``. None if it needs none.
+        keeps: True if its outcome is kept with the change, so that a repeat gets the same answer. Otherwise the request
+            only reads, waits or (hello) states facts, and a repeat may get another answer.
+        grows: True if it lets the store grow and ends no task, so it is refused while the disk is nearly full.
+        by_fetchers: True if only fetchers send it, and processors that fetchers pass tasks to.
+        slow_ms: milliseconds beyond the cost of a small request, in the worst case with ten thousand projects.
+        slow_ms_of: function that replaces ``slow_ms``, if the milliseconds depend on the request's fields.
     """
 
     kind: type
@@ -71,17 +71,17 @@ class RequestRule(NamedTuple):
 
 
 def asked(answer: Callable[[TurnState, Any], AnyReply | None]) -> Answer:
-    """An answer that does not depend on who asks."""
+    """Make an answer from a function that needs only the request."""
     return lambda turn, session, incoming: answer(turn, incoming.request)
 
 
 def asked_by(answer: Callable[[TurnState, Session, Any], AnyReply | None]) -> Answer:
-    """An answer that depends on the session that asks."""
+    """Make an answer from a function that needs the session, too."""
     return lambda turn, session, incoming: answer(turn, session, incoming.request)
 
 
 def asked_for_change(answer: Callable[[TurnState, Who, Any], AnyReply | None]) -> Answer:
-    """An answer that logs who asked."""
+    """Make an answer from a function that logs the author of a change."""
     return lambda turn, session, incoming: answer(turn, _who(session, incoming), incoming.request)
 
 

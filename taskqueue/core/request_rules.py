@@ -30,10 +30,10 @@ _MODULES: Final = (
 
 ROWS: Final = tuple(rule for module in _MODULES for rule in module.REQUESTS)
 RULES: Final[Mapping[type, RequestRule]] = {rule.kind: rule for rule in ROWS}
-"""By type."""
+"""Rules by type of request."""
 
 
 def slow_ms(request: AnyRequest) -> float:
-    """Milliseconds that a request may take beyond what every small one does."""
+    """Return the milliseconds that a request may take beyond the cost of a small one."""
     rule = RULES[type(request)]
     return rule.slow_ms if rule.slow_ms_of is None else rule.slow_ms_of(request)

@@ -1,11 +1,11 @@
 """The scheduler: time and requests in; writes and messages out.
 
-    loaded ──► Scheduler ─┬─ begin(now, incoming) ──► Turn, which says what to look up, and decides
+    loaded ──► Scheduler ─┬─ begin(now, incoming) ──► Turn, with its needs and its decision
                           ├─ next_event_at(now) ──► how long to sleep
                           ├─ last_words() ──► what to write at a clean shutdown
                           └─ verify()
 
-Nothing in the core reads a clock or does I/O; nothing is undone: when a turn can't be looked up, decided or
+The core reads no clock, does no I/O and undoes nothing: if a turn can't be looked up, decided or
 written, this object is thrown away and loaded again from the store.
 """
 
@@ -32,39 +32,39 @@ from taskqueue.settings.settings import CoreConfig
 
 
 class Scheduler:
-    """Decides which task runs next. Created from what the store loads at start.
+    """State machine that decides which task runs next.
 
     Args:
-        loaded: everything small that the store has; heads of queues are read when they are needed.
+        loaded: all small records of the store; heads of queues are read when they are needed.
         config: the daemon's config.
         environment: pure functions from outside the core.
-        now: the time of the start.
+        now: time of the start.
     """
 
     def __init__(self, loaded: Loaded, config: CoreConfig, environment: Environment, now: Now) -> None:
-        # What loading changes is kept by the first turn, which begins here.
+        # The first turn begins here, because it writes what loading changes.
         self._started: TurnState | None = load(loaded, config, environment, now)
         self._state = self._started.state
 
     def begin(self, now: Now, incoming: Sequence[Incoming]) -> Turn:
-        """Begin a turn, which already acts: it takes up what is due and releases bodies.
+        """Begin a turn: take up what is due, release bodies, and collect its needs.
 
         Args:
-            now: not earlier, on the boot clock, than that of the previous turn.
-            incoming: the requests of this turn, in the order in which they arrived.
+            now: time of the turn; its boot clock is not before that of the previous turn.
+            incoming: requests of the turn, in order of arrival.
 
         Raises:
-            Corrupt: the turn before has not been decided, so what it took up would be lost.
+            Corrupt: the previous turn has not been decided, so the work that it took up would be lost.
         """
         turn, self._started = self._started or TurnState(self._state, now), None
         turn.now = now
         return Turn(turn, incoming)
 
     def last_words(self, figures: DaemonMinute | None = None) -> WriteSet:
-        """What to write at a clean shutdown: counters that have changed since they were saved, and points.
+        """Return the writes of a clean shutdown: counters changed since they were saved, and points of history.
 
         Args:
-            figures: of the shell, for the running minute; None: it had no turn.
+            figures: the shell's figures of the running minute; None if it had no turn.
         """
         turn = self._started or TurnState(self._state, self._state.last_now)
         for project in self._state.projects.by_name.values():
@@ -75,7 +75,7 @@ class Scheduler:
         return turn.changes.take()
 
     def next_event_at(self, now: Now) -> float:
-        """When the next turn is due even without requests, in boot-clock seconds; inf: never."""
+        """Return when the next turn is due without requests, in boot-clock seconds; inf if never."""
         state = self._state
         if state.left_undone or state.pending.low or state.hollow.to_read or put_back(state.last_now, now):
             return now.boot
@@ -85,10 +85,10 @@ class Scheduler:
         return max(now.boot, min(state.boot_timers.next_at(), now.boot + (wall - now.wall)))
 
     def verify(self) -> None:
-        """Check every invariant, between two turns; costs a look at everything in memory.
+        """Check every invariant, between two turns; costs a pass over everything in memory.
 
         Raises:
-            Corrupt: one is broken.
+            Corrupt: an invariant is broken.
         """
         problems = check(self._started or TurnState(self._state, self._state.last_now))
         problems += step_rules.unregistered(self._state)
@@ -96,5 +96,5 @@ class Scheduler:
             raise Corrupt("; ".join(problems))
 
     def pseudonym(self, session: str) -> str:
-        """The public name of a session, which does not reveal its id."""
+        """Return the public name of a session, which does not reveal its id."""
         return derive(self._state.secret, session).pseudonym

@@ -1,7 +1,7 @@
-"""Builds the state from what the store loads at start, and applies a new config later.
+"""Building of the state from the loaded store, and changes of the config later.
 
-Everything small is loaded: projects, leases, sessions. What grows with the number of tasks is not: the heads of the
-orders are read when the first turns need them, so that a start takes the same time however many tasks there are.
+Small records are loaded: projects, leases, sessions. What grows with the number of tasks is not: heads of the
+orders are read when the first turns need them, so the time of a start does not depend on the number of tasks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from taskqueue.settings.settings import CoreConfig, check, merge
 
 
 def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now) -> TurnState:
-    """The first turn of a scheduler that starts now, with its state."""
+    """Build the state, and return the first turn on it."""
     state = State(loaded, config, environment, timers.due_at)
     state.last_now = now
     state.slot_clock.set(now)
@@ -59,7 +59,7 @@ def _load_projects(turn: TurnState, loaded: Loaded) -> None:
     state, now = turn.state, turn.now
     for record in loaded.projects:
         if not loaded.same_boot:
-            # The boot clock has started again. What a crash left is unknown, so the pace starts from nothing.
+            # The boot clock has started again. How much the crash lost is unknown, so the bucket starts empty.
             record.bucket_at = now.boot
             record.bucket_level = record.bucket_level if loaded.clean else 0.0
         project = _loaded_project(turn, record)
@@ -75,9 +75,9 @@ def _load_projects(turn: TurnState, loaded: Loaded) -> None:
 
 
 def _load_shared(turn: TurnState, loaded: Loaded) -> None:
-    """Load the shared buckets that the config has; after a reboot without a clean stop they are empty.
+    """Load the shared buckets of the config; after a reboot without a clean stop they start empty.
 
-    Those, too, that the store does not have: a power cut may have taken the record of the first tokens.
+    That includes buckets without a record: a power cut may have lost the record of their first tokens.
     """
     state, now = turn.state, turn.now
     records = {record.name: record for record in loaded.buckets}
@@ -95,7 +95,7 @@ def _load_shared(turn: TurnState, loaded: Loaded) -> None:
 
 
 def _plan(turn: TurnState, project: Project) -> None:
-    """Set the timers of a loaded project; if a crash kept it from being finished, have this turn look again."""
+    """Set the timers of a loaded project; have this turn check it if a crash kept it from being finished."""
     state, now = turn.state, turn.now
     if cron_times.resume(project, state.environment, now):
         turn.touch(project)
@@ -114,9 +114,7 @@ def _loaded_project(turn: TurnState, record: ProjectRecord) -> Project:
             check(merge({}, record.overrides), state.environment)
         return Project(record, state.layers(record.name), turn.now.boot)
     except Rejected as rejected:
-        raise StoreError(
-            f'the store has a setting of project "{record.name}" that can\'t be: {rejected.reason}'
-        ) from None
+        raise StoreError(f'the store has an invalid setting of project "{record.name}": {rejected.reason}') from None
 
 
 def _load_leases(turn: TurnState, loaded: Loaded) -> None:
@@ -147,23 +145,25 @@ def _load_leases(turn: TurnState, loaded: Loaded) -> None:
 
 
 def _restart_clock(lease: Lease, now: Now) -> None:
-    """Times of another boot mean nothing on this boot's clock; only how long the lease is does. They are all written
-    anew by the first turn, because from then on the store names this boot."""
+    """Move a lease of another boot to this boot's clock: only its length has a meaning here.
+
+    The first turn writes all leases anew, because from then on the store names this boot.
+    """
     lease.deadline += now.boot - lease.selected_at
     lease.selected_at = now.boot
 
 
 def _loaded_deadline(turn: TurnState, lease: Lease) -> Boot:
-    """The lease's deadline: at most its length from now, at least ``fetcher_timeout``, so that its fetcher is heard."""
+    """Return the lease's deadline: at most its length from now, at least ``fetcher_timeout``, to hear its fetcher."""
     now = turn.now
     latest = now.boot + (lease.deadline - lease.selected_at)
     return max(min(lease.deadline, latest), now.boot + turn.state.config.fetcher_timeout)
 
 
 def configure(turn: TurnState, config: CoreConfig) -> None:
-    """Use a new config from now on; projects that it names for the first time are made.
+    """Apply a new config, and create projects that it names for the first time.
 
-    Projects of which it says nothing new cost a comparison each: of ten thousand often one is changed.
+    A project whose settings did not change costs one comparison: of ten thousand, often one has changed.
     """
     state = turn.state
     same_paces = config.buckets == state.config.buckets

@@ -1,7 +1,7 @@
-"""Everything that the scheduler knows, and the few moves that all its rules share.
+"""State of the scheduler, and the few moves that all its rules share.
 
-The rules live in the folders ``moves``, ``requests`` and ``steps``, each a set of functions over this state; what must
-never come in here is a rule that only one of them needs.
+The rules live in the folders ``moves``, ``requests`` and ``steps``, as functions over this state. A rule that only
+one of them needs must not come in here.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from taskqueue.settings.environment import Environment
 from taskqueue.settings.settings import CoreConfig, Layer, Pace
 
 NO_PACE: Final = Pace(rate=0.0)
-"""Pace of a shared bucket that the config no longer has: nothing is better than too much."""
+"""Pace of a shared bucket that the config no longer has: dispatching nothing is safer than too much."""
 
 EPOCH_SHIFT: Final = 44
-"""number = epoch (19 bits) | n (44 bits): positive as a signed 64-bit number."""
+"""Bits of n in a number = epoch (19 bits) | n (44 bits), which is positive as a signed 64-bit number."""
 
 BootOfProject = Literal["lease", "bucket", "wait", "counters", "slot"]
 WallOfProject = Literal["due", "check", "resume", "hours", "project_hold", "retention"]
@@ -58,11 +58,12 @@ BootKey = (
     | tuple[Literal["shared"], str]
     | tuple[Literal["operation", "flow", "watch", "task_wait"], int]
 )
-"""A kind of timer of the boot clock, and the project's number, the session, the bucket or the operation it is of."""
+"""Key of a boot-clock timer: its kind, and the number of its project or operation, its session or its bucket."""
 WallKey = tuple[WallOfProject, int] | tuple[Literal["failures", "stage"], int]
-"""A kind of timer of the wall clock, and the number of its project or flow; 0 for the single timer of ``failures``."""
+"""Key of a wall-clock timer: its kind, and the number of its project or flow; 0 for the single timer of ``failures``.
+"""
 DueAt = Callable[["State", BootKey | WallKey], float]
-"""When the thing behind a key is due on its clock; inf: never, or it is no more. What ``timers`` says."""
+"""Function of ``timers`` that says when the thing behind a key is due on its clock; inf if never, or if it is gone."""
 
 BOOT_OF_PROJECT: Final[tuple[BootOfProject, ...]] = get_args(BootOfProject)
 WALL_OF_PROJECT: Final[tuple[WallOfProject, ...]] = get_args(WallOfProject)
@@ -70,37 +71,37 @@ OF_SESSION: Final[tuple[OfSession, ...]] = get_args(OfSession)
 
 
 class State:
-    """What outlives a turn. What lives for one is in ``turn_state``.
+    """Everything that outlives a turn; ``turn_state`` has what lives for one.
 
     Attributes:
-        secret: the key of the pseudonyms of sessions, and of the masks of their tokens.
-        sessions: by id, the one that was silent for longest first.
-        memory: how much memory the tasks of all projects take.
-        held_welcomes: answers to hellos that come after the hand-out, by session.
-        silent: sessions that have fallen silent, and hold tasks still of which the specs are being read.
-        cron_timers: when which project's next cron job is due.
-        last_now: the time of the turn before.
-        in_turn: a turn has begun that has not been decided.
-        left_undone: the turn before left something undone because it was long enough.
+        secret: key of the pseudonyms of sessions, and of the masks of their tokens.
+        sessions: sessions by id, the longest silent first.
+        memory: memory that the tasks of all projects take.
+        held_welcomes: answers to hellos that are sent after the dispatch, by session.
+        silent: silent sessions with leases whose specs are still being read, by id.
+        cron_timers: timers of the next cron job of each project.
+        last_now: time of the previous turn.
+        in_turn: True while a turn has begun and is not decided.
+        left_undone: True if the previous turn left work undone because it was long enough.
         shared: buckets that several projects share, by name.
-        next_log: number of the next entry of the log.
-        history: what happened lately, to be written by the minute.
-        daemon_minutes: how the daemon was in each minute of the last day.
-        attempt_seconds: how long attempts took that ended in this epoch, by the bins of ``histogram``.
-        lateness_seconds: how late, on the wall clock, delayed tasks became ready and cron jobs ran in this epoch.
-        failures: which failed attempts the store has.
-        failure_counts: requests for them that are under way, by session and number, in the order of their turns.
-        slot_scans: requests for all slots of a project that are under way, likewise.
-        waits: requests that are to be answered later.
-        task_waiters: those that wait for the end of a task.
-        drained: names of fetchers that get no new tasks, in the order in which they were drained.
-        propagations: what is to be told along the edges of tasks.
+        next_log: number of the next entry of ``taskqueue log``.
+        history: recent counts, written by the minute.
+        daemon_minutes: figures of the daemon for each minute of the last day.
+        attempt_seconds: histogram of the seconds of attempts that ended in this epoch.
+        lateness_seconds: histogram of wall-clock seconds by which delayed tasks and cron jobs were late in this epoch.
+        failures: range of failed attempts in the store.
+        failure_counts: unfinished requests for failures, by session and number, in the order of their turns.
+        slot_scans: unfinished requests for all slots of a project, by session and number, in the order of their turns.
+        waits: requests to be answered later.
+        task_waiters: requests that wait for the end of a task.
+        drained: names of drained fetchers, which get no new tasks, in order of the drain.
+        propagations: changes to be passed on along the edges of tasks.
         waiting_pushes: pushes that wait until it is known whether they close a cycle.
-        flows: all of them.
-        slot_clock: the time of the turn, for slots.
-        divided: slots of the projects that have some, by their numbers.
-        growth: whether slots get new tasks without end.
-        watch_log: what has changed, for those who watch; None: nobody does.
+        flows: all flows.
+        slot_clock: time of the turn, for slots.
+        divided: slots of projects that have any, by project number.
+        growth: detection of slots that get new tasks without end.
+        watch_log: changes for the clients that watch; None if there are none.
     """
 
     def __init__(self, loaded: Loaded, config: CoreConfig, environment: Environment, due_at: DueAt) -> None:
@@ -150,33 +151,33 @@ class State:
     # ------------------------------------------------------------------------------------ numbers, projects
 
     def next_number(self) -> Token:
-        """The next number: a seq, an id, or one to make a token of. Grows, across restarts too."""
-        self._n += 1  # type: ignore[assignment]  # wrapping it again would cost a call in each task's life
+        """Return the next number, for a seq, an id or a token. Numbers grow, across restarts too."""
+        self._n += 1  # a wrapper would cost a call in each task's life
         return self._n
 
     def lease_number(self, task: Task) -> int:
-        """The number in the token of the task's lease: of two leases the later one has the larger.
+        """Return the number in the token of the task's lease; a later lease has a larger one.
 
-        A token of before there were masks is a number itself.
+        A token made before tokens were masked is itself the number.
         """
         number = task.token ^ derive(self.secret, task.lease.session).mask if task.lease is not None else 0
         return number if number >> EPOCH_SHIFT <= self.epoch else task.token
 
     def plan_cron(self, project: Project) -> None:
-        """The project's cron jobs are planned anew; without jobs it costs no turn anything."""
+        """Plan the project's cron jobs anew; a project without jobs costs no later turn anything."""
         at = next_at(project)
         if at < inf:
             self.cron_timers.note(project.number, at)
             self.pending.begin("cron")
 
     def layers(self, name: str) -> tuple[Layer, ...]:
-        """The config's layers of settings for a project."""
+        """Return the config's layers of settings for a project."""
         return self.config.defaults, self.config.projects.get(name, {})
 
     # ------------------------------------------------------------------------------------ sessions
 
     def session(self, name: str, now: Now) -> Session:
-        """The session with that id, active now; an unknown one is created."""
+        """Return the session with this id, marked active now; an unknown one is created."""
         session = self.sessions.get(name)
         if session is None:
             session = self.sessions[name] = Session(name, now.boot, self.secret)
@@ -186,13 +187,13 @@ class State:
         return session
 
     def dismiss(self, session: Session) -> None:
-        """The session takes no tasks until its next hello."""
+        """Send the session no tasks until its next hello."""
         self.fair_queue.dismiss(session)
         self.wishes.release(session.interest)
         session.interest = NO_WISHES
 
     def forget(self, session: Session) -> None:
-        """Know a session, which holds nothing, no more."""
+        """Remove a session without leases."""
         self.dismiss(session)
         self.memory.ended_changed(-len(session.ended))
         self.connections.forget(session)
@@ -205,12 +206,12 @@ class State:
     # ------------------------------------------------------------------------------------ tasks
 
     def want_held(self, project: Project, task: Task) -> None:
-        """Have the spec of a hollow task read for one of the next turns, if the task is in memory."""
+        """Request that a hollow task's spec is read for one of the next turns, if the task is in memory."""
         if task.taskid in project.queue.tasks:
             self.hollow.want(task)
 
     def release_bodies(self) -> None:
-        """Release the bodies that are not to be held; if they are needed again, they are in the store."""
+        """Release the bodies that memory need not keep; they stay in the store."""
         for task in self.hollow.take_released():
             project = self.projects.by_number.get(task.project)
             if project is not None and not task.spec_changed and project.queue.tasks.get(task.taskid) is task:
@@ -218,7 +219,7 @@ class State:
                 self.resize(project, task, TASK_BYTES)
 
     def resize(self, project: Project, task: Task, size: int) -> None:
-        """Set the memory size of a task, which is in memory."""
+        """Set the memory size of a task in memory."""
         if task.state == PROCESSING:
             self.memory.leased_changed(size - task.size)
             task.size = size
@@ -228,7 +229,7 @@ class State:
             self.memory.note(project.number, task.state, head.bytes)
 
     def is_hollow(self, ref: SpecRef, task: Task) -> bool:
-        """Whether the task is still in memory, still has that seq, and still lacks its spec."""
+        """Return whether the task is still in memory, still has this seq, and still lacks its spec."""
         project = self.projects.by_number.get(ref.project)
         if project is None or task.spec is not None or task.seq != ref.seq:
             return False

@@ -1,9 +1,9 @@
-"""All kinds of steps: work that is done a bounded part a turn, one row each.
+"""Rows of all kinds of steps: work of which each turn does a bounded part.
 
-    work begins ──► the kind is registered (``PendingWork.begin``) ──► need, step, turn by turn ──► nothing left: ended
+    work begins ──► its kind is registered (``PendingWork.begin``) ──► need, step, turn by turn ──► none left: ended
 
-A turn calls the steps of registered kinds only, in the order of the rows. What the clock makes due is registered when
-the turn begins.
+A turn calls the steps of registered kinds only, in the order of the rows. Work that the clock makes due is registered
+when the turn begins.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from taskqueue.core.turn_state import DueWork, TurnState
 
 
 class StepRule(NamedTuple):
-    """A kind of steps.
+    """Rule for a kind of step.
 
     Attributes:
-        has_work: whether there is something to do in one of the next turns.
-        need: looks up what the step needs, when the turn begins; None: nothing has to be looked up.
-        step: takes it, when the turn is decided.
-        is_first: before the requests of the turn, not after them.
+        has_work: function that says whether there is work for one of the next turns.
+        need: function that adds the step's look-ups when the turn begins; None if it needs none.
+        step: function that takes the step when the turn is decided.
+        is_first: True for steps before the requests of the turn, False after them.
     """
 
     has_work: Callable[[State], bool]
@@ -62,11 +62,11 @@ STEPS: Final[Mapping[StepKind, StepRule]] = {
     "slot_list": StepRule(lambda state: bool(state.slot_scans), slot_list.need, slot_list.step),
     "retry_count": StepRule(lambda state: bool(state.pending.uncounted), retry_count.need, retry_count.go_on),
 }
-"""By kind. ``old_failures`` are registered anew by the clock as long as there are some."""
+"""Rules by kind of step. The clock registers ``old_failures`` anew as long as there are some."""
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
-    """Register what the clock makes due, and look up what the steps of this turn need."""
+    """Register the work that the clock makes due, and add the look-ups of this turn's steps."""
     state, wall = turn.state, turn.now.wall
     if wall >= state.failures.over_at:
         state.pending.begin("old_failures")
@@ -88,13 +88,13 @@ def take(turn: TurnState, *, is_first: bool) -> None:
 
 
 def end(state: State) -> None:
-    """At the end of the turn: the kinds that have nothing left to do are registered no longer."""
+    """Unregister the kinds of steps that have no work left, at the end of a turn."""
     for kind in [kind for kind in state.pending.steps if not STEPS[kind].has_work(state)]:
         state.pending.end(kind)
 
 
 def unregistered(state: State) -> list[str]:
-    """Kinds that have work and are not registered, between two turns: a bug."""
+    """Return problems: kinds of steps that have work but are not registered, between two turns."""
     return [
         f"there is work for steps of {kind}, which is not registered"
         for kind, rule in STEPS.items()

@@ -1,11 +1,11 @@
 """Timers: leases that have run out, silent fetchers, sessions to forget, tokens, tasks that are due.
 
-The work of a turn is bounded: of a million tasks that are due in one second each turn promotes PROMOTED_A_TURN, or
-``turn_tasks`` if that is less, in equal shares for the projects that have some. A project hands out nothing until all
-that is due of it is ready: see ``handout``.
+The work of a turn is bounded: of a million tasks due in one second each turn promotes PROMOTED_A_TURN, or
+``turn_tasks`` if that is less, in equal shares for the projects that have some. A project dispatches nothing until
+all its due tasks are ready: see ``handout``.
 
-Each kind of timer is a row of ``TIMERS``. The rules set timers by the name of the kind and that of the thing,
-``state.boot_timers.note(("lease", project.number), at)``; which names a clock has, the types of its keys say.
+Each kind of timer is a row of ``TIMERS``. Rules set a timer by its kind and the name of its thing,
+``state.boot_timers.note(("lease", project.number), at)``; the key types of each clock list its kinds.
 """
 
 from __future__ import annotations
@@ -33,23 +33,25 @@ T = TypeVar("T")
 Find = Callable[[State, int | str], T | None]
 
 FORGET_LATER_SECONDS: Final = 1.0
-"""Delay until a session is forgotten while its tasks still have to be taken back."""
+"""Seconds until a session is forgotten whose tasks must first be taken back."""
 
 WALL_TIMERS_A_TURN: Final = 2048
-"""Timers of the wall clock that run in one turn, at most: that a project has due tasks costs none of its budget."""
+"""Wall-clock timers that run in one turn, at most: a timer of due tasks spends none of the budget."""
 
 PROMOTED_A_TURN: Final = 64
-"""Tasks promoted in one turn, at most: tasks of other projects wait as long as that takes. With 2,048 these waited for
-up to 25 ms, and what was overdue became ready hardly sooner (``benchmarks.overdue``)."""
+"""Tasks promoted in one turn, at most, because tasks of other projects wait meanwhile.
+
+With 2,048 they waited up to 25 ms, and overdue tasks became ready hardly sooner (``benchmarks.overdue``).
+"""
 
 SAVE_COST: Final = 16
 """Cost of saving the windows of a project: 0.14 ms, as much as promoting 16 tasks."""
 
 
 def keep_appointments(turn: TurnState) -> None:
-    """Do what is due, up to ``turn_tasks`` tasks; the rest waits for the next turn.
+    """Run due timers, up to ``turn_tasks`` tasks; the rest waits for the next turn.
 
-    Half of that is kept for the wall clock: without its due tasks a project hands out nothing.
+    Half of the budget is reserved for the wall clock: a project dispatches nothing before its due tasks are ready.
     """
     state, now = turn.state, turn.now
     if state.silent:
@@ -64,7 +66,7 @@ def keep_appointments(turn: TurnState) -> None:
 
 
 def _keep_to_the_wall_clock(turn: TurnState, budget: int) -> None:
-    """Run the timers of the wall clock, and promote the tasks that are due."""
+    """Run the timers of the wall clock, and promote due tasks."""
     state, left = turn.state, WALL_TIMERS_A_TURN
     while budget > 0 and left > 0 and (key := state.wall_timers.pop_due(turn.now.wall)) is not None:
         budget -= _run(turn, key, budget)
@@ -75,7 +77,7 @@ def _keep_to_the_wall_clock(turn: TurnState, budget: int) -> None:
 
 
 def _promote_in_turns(turn: TurnState, most: int) -> int:
-    """Make due tasks ready, at most so many, in equal shares for all projects that have some; return how many."""
+    """Make up to ``most`` due tasks ready, in equal shares for all projects that have some; return how many."""
     pending, left = turn.state.pending, most
     while left > 0 and pending.overdue:
         share = max(1, left // len(pending.overdue))
@@ -87,7 +89,7 @@ def _promote_in_turns(turn: TurnState, most: int) -> int:
 
 
 def due_at(state: State, key: BootKey | WallKey) -> float:
-    """When the thing behind a key is due on its clock; inf: never, or it is no more."""
+    """Return when the thing behind a key is due on its clock; inf if never, or if it is gone."""
     kind, name = key
     return TIMERS[kind].due_at(state, name)
 
@@ -98,9 +100,9 @@ def _run(turn: TurnState, key: BootKey | WallKey, budget: int) -> int:
 
 
 def _forget_beyond_limit(turn: TurnState) -> None:
-    """Above ``max_sessions``, forget those that were silent for longest and hold nothing.
+    """Forget the longest silent sessions without leases, above ``max_sessions``.
 
-    One that was heard in this very turn stays: the turn keeps its outcome.
+    A session heard in this turn stays: the turn keeps its outcome.
     """
     state = turn.state
     excess = len(state.sessions) - state.config.max_sessions
@@ -130,21 +132,21 @@ def _expire(turn: TurnState, project: Project, budget: int) -> int:
 
 
 def _want_expired(turn: TurnState, project: Project) -> None:
-    """Have the specs read of all tasks whose leases have run out, not of one a turn: what follows depends on them."""
+    """Request the specs of all tasks whose leases have run out, not of one per turn: expiring them needs the specs."""
     for task in project.queue.processing.leased.values():
         if task.lease is not None and task.lease.deadline <= turn.now.boot:
             turn.state.hollow.want(task)
 
 
 def _queue_up_due(turn: TurnState, project: Project, budget: int) -> int:
-    """Have the project take its turn among those whose due tasks become ready."""
+    """Queue the project among those whose due tasks become ready."""
     turn.touch(project)
     turn.state.pending.promote(project)
     return 0
 
 
 def _promote(turn: TurnState, project: Project, most: int) -> int:
-    """Make the tasks of a project ready that are due, at most so many; return how many."""
+    """Make up to ``most`` due tasks of a project ready; return how many."""
     turn.touch(project)
     promoted = 0
     while promoted < most and (task := project.queue.first_due(turn.now.wall)) is not None:
@@ -154,7 +156,7 @@ def _promote(turn: TurnState, project: Project, most: int) -> int:
     return promoted
 
 
-# ------------------------------------------------------------------------------------ what a row is made of
+# ------------------------------------------------------------------------------------ actions of the rows
 
 
 def _save(turn: TurnState, project: Project, budget: int) -> int:
@@ -187,12 +189,12 @@ def _answer_flow_watchers(turn: TurnState, flow: Flow, budget: int) -> int:
 
 
 def _drop_stage(turn: TurnState, flow: Flow, budget: int) -> int:
-    flows.drop(turn, flow, Rejected("unknown-flow", "nobody has submitted it within an hour"))
+    flows.drop(turn, flow, Rejected("unknown-flow", "it was not submitted within an hour"))
     return 1
 
 
 def _stage_due_at(state: State, flow: Flow) -> float:
-    """When a stage is dropped (unix seconds); inf: not while it is checked, and never once it is accepted."""
+    """Return when a stage is dropped (unix seconds); inf while it is checked, and once it is accepted."""
     return inf if flow.record.is_accepted or flow.check is not None else flow.record.staged_at + flows.STAGE_SECONDS
 
 
@@ -240,7 +242,7 @@ def _retire(turn: TurnState, project: Project, budget: int) -> int:
 
 
 def _watch_at(state: State, name: int | str) -> float:
-    """When those who watch are to be told something, or their log is dropped: at the end of the turn that wakes."""
+    """Return when watchers get changes, or their log is dropped: at the end of the turn that this timer wakes."""
     return inf if state.watch_log is None else state.watch_log.next_at()
 
 
@@ -253,23 +255,23 @@ def _forgotten_at(state: State, session: Session) -> float:
 
 
 def _token_at(project: Project) -> float:
-    """When a project that has work will have a token; inf if it hands out nothing anyway."""
+    """Return when a project with work will have a token; inf if it dispatches nothing anyway."""
     if project.state not in ("running", "checking") or project.queue.ready.first() is None:
         return inf
     return project.bucket.token_at()
 
 
 def _opens_at(project: Project) -> float:
-    """When a project that has work opens; inf if it is open."""
+    """Return when a project with work opens; inf if it is open."""
     return inf if project.hours.open or not len(project.queue.ready) else project.hours.until
 
 
 class Timer(NamedTuple):
-    """A kind of timer.
+    """Rule for a kind of timer.
 
     Attributes:
-        due_at: when the thing of that name is really due; inf: never, or it is no more.
-        run: does what is due, for so much at most; returns what it cost, in tasks that are promoted.
+        due_at: function that says when the thing of that name is due; inf if never, or if it is gone.
+        run: function that does the due work within a budget, and returns its cost, both counted in promoted tasks.
     """
 
     due_at: Callable[[State, int | str], float]
@@ -277,7 +279,7 @@ class Timer(NamedTuple):
 
 
 def _of(find: Find[T], due_at: Callable[[State, T], float], run: Callable[[TurnState, T, int], int]) -> Timer:
-    """The timer of what ``find`` finds."""
+    """Make the timer of a thing that ``find`` finds."""
 
     def thing_due_at(state: State, name: int | str) -> float:
         thing = find(state, name)
@@ -286,7 +288,7 @@ def _of(find: Find[T], due_at: Callable[[State, T], float], run: Callable[[TurnS
     def run_thing(turn: TurnState, name: int | str, budget: int) -> int:
         thing = find(turn.state, name)
         if thing is None:
-            raise Corrupt(f"a timer of {name!r} is due, which is no more")
+            raise Corrupt(f"a timer of {name!r} is due, which no longer exists")
         return run(turn, thing, budget)
 
     return Timer(thing_due_at, run_thing)
@@ -341,7 +343,7 @@ TIMERS: Final[Mapping[str, Timer]] = {
     "project_hold": _of_project(lambda project: min(project.holds.values(), default=inf), _look_again),
     "retention": _of_project(Project.old_at, _retire),
     "stage": _of(_flow, _stage_due_at, _drop_stage),
-    # What is old was looked up for this turn.
+    # Old failures were looked up for this turn.
     "failures": Timer(lambda state, name: state.failures.old_at, lambda turn, name, budget: 1),
 }
-"""A row a kind. A later one is a row here, and its name among those of its clock in ``state``."""
+"""Rules by kind of timer. A new kind is a row here, and a name among those of its clock in ``state``."""

@@ -1,25 +1,25 @@
-"""One turn: requests and the time in; what to write, what to say and what to tell out.
+"""A turn: time and requests in; writes, messages and events out.
 
     Scheduler.begin(now, incoming) ──► Turn ─┬─ needs            what to look up
                                              └─ decide(found)    ──► TurnResult
 
-    begin    let go of bodies, follow a clock that was put back
-             ask for what is due             cron jobs, operations, what was cleared, what is old, heads that ran low
-             ask for what was requested
-    decide   1. take in what was found       heads refilled, hollow tasks filled, outcomes of sessions
-                push its own tasks           of projects that finished with the turn before, and of cron jobs
-             2. answer what was heard        in its order; a repeat is answered from what is kept; a push that may
-                                             close a cycle waits, and comes first when that is known
-             3. keep the appointments        leases that ran out, silent fetchers, tasks that are due
-                take a step of an operation  and one of what was cleared, and of what is old
-                tell children of ends        whoever waited for these only is ready
+    begin    release bodies, follow a clock that was put back
+             need what is due                cron jobs, operations, cleared and old tasks, heads that ran low
+             need what was requested
+    decide   1. absorb what was found        heads refilled, hollow tasks filled, outcomes of sessions
+                push tasks of its own        of projects that finished in the previous turn, and of cron jobs
+             2. answer requests              in order of arrival; repeats from kept outcomes; a push that may
+                                             close a cycle waits, and comes first after its search
+             3. run due timers               leases that ran out, silent fetchers, tasks that are due
+                take a step of an operation  and one of clearing, and of retention
+                tell children of ends        tasks that waited for nothing else become ready
                 take a step of a flow        tasks of it are checked, made or ended
              move tasks to their slots    of projects that are divided otherwise than before
-             4. hand out                     fair shares, each project at its pace
-             5. settle                       heads trimmed, appointments made, records of what changed
-                welcome                      fetchers that asked to be after the hand-out
+             4. dispatch                     fair shares, each project at its pace
+             5. settle                       heads trimmed, timers set, changed records written
+                welcome                      fetchers whose hello waited for the dispatch
 
-The same state, time, requests and findings give the same turn.
+Equal state, time, requests and look-ups give an equal turn.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from taskqueue.settings.settings import CoreConfig
 
 
 class Turn:
-    """A turn that has begun; to be decided once, when its needs have been looked up.
+    """A turn that has begun; decide it once, after its needs have been looked up.
 
     Attributes:
         needs: what to look up.
@@ -70,17 +70,17 @@ class Turn:
         reloaded: Sequence[str] | None = None,
         figures: DaemonMinute | None = None,
     ) -> TurnResult:
-        """Decide it.
+        """Decide the turn.
 
         Args:
-            found: the answer to its needs.
-            config: a new one, in force from this turn on; None leaves it as it is.
-            undelivered: messages of earlier turns that could not be sent: nobody was there, or nobody reads.
-            reloaded: somebody had the config file read again: names of the settings that are others now; None: nobody.
-            figures: of the shell, for a minute that is over; None: the last one was told before.
+            found: what was looked up for its needs.
+            config: a new config, in force from this turn on; None if it did not change.
+            undelivered: messages of earlier turns that could not be sent, because their peer is gone or does not read.
+            reloaded: names of the settings that changed when the config file was read again; None if it was not read.
+            figures: the shell's figures of a completed minute; None if an earlier turn got them.
 
         Raises:
-            Corrupt: an invariant is broken, or it has been decided before; throw the scheduler away.
+            Corrupt: an invariant is broken, or the turn has been decided before; throw the scheduler away.
         """
         turn, self._turn = self._turn, None
         if turn is None:
@@ -97,7 +97,7 @@ class Turn:
             completion.finish(turn)
         if state.pending.steps:
             step_rules.take(turn, is_first=True)
-        # Not before: what was looked up for these is what the settings said until now.
+        # Not earlier: the look-ups for the work above follow the old settings.
         if config is not None:
             configure(turn, config)
         if reloaded is not None:
@@ -135,7 +135,7 @@ def _offer(turn: TurnState) -> None:
 
 
 def _settle_project(turn: TurnState, project: Project) -> None:
-    """Trim the heads of a project that the turn has touched, set its timers, and write its record."""
+    """Trim the heads of a changed project, set its timers, and write its record."""
     state, queue, number = turn.state, project.queue, project.number
     memory_limits.settle(state, project)
     if queue.processing.leased:

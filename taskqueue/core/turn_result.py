@@ -1,4 +1,4 @@
-"""What a turn has decided: what to write, what to say and what to tell out."""
+"""Result of a turn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from taskqueue.protocol.messages import Outgoing
 
 
 class TurnResult(Struct):
-    """The result of a turn: a batch to write, messages to send then, and events to emit."""
+    """Result of a turn: a batch to write, messages to send after it, and events to emit."""
 
     writes: WriteSet
     outgoing: list[Outgoing]

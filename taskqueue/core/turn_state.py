@@ -1,10 +1,10 @@
-"""What lives for one turn: made when it begins, gone when it has been decided. So nothing has to be reset.
+"""State of one turn: made when it begins, dropped when it has been decided, so nothing has to be reset.
 
-    begin ──► what is looked up, and for whom        due, asked, lists
-    decide ─► what it touches, and what comes of it  dirty, freed, drawn, entered; changes, outgoing, events, more
+    begin ──► what is looked up                     due, asked, lists
+    decide ─► what it touches, and its results      dirty, freed, drawn, entered; changes, outgoing, events, more
 
-The rules are functions over it. What they know of the turns before is ``state``, which is written as they decide: a
-turn that has begun is decided, or else the whole scheduler is thrown away.
+The rules are functions over it. ``state`` is what earlier turns have left, and the rules change it as they decide:
+if a turn that has begun can't be decided, the whole scheduler is thrown away.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from taskqueue.protocol.messages import AnyOutgoing, Outgoing
 from taskqueue.protocol.values import Attempt
 
 NOT_LOOKED_UP: Final = Found()
-"""What has been looked up while a turn begins."""
+"""Empty results, in place while a turn begins."""
 
 
 class DueWork:
-    """What takes a step in a turn, taken up when the turn begins so that its part of the store is looked up.
+    """Work that takes a step in a turn, chosen when the turn begins so that its part of the store is looked up.
 
     Attributes:
-        ticking: by number, projects with cron jobs that are due.
-        sweeping: by project number, up to which seq it is swept, and the page that this is done with.
-        retiring: numbers of projects in which something is too old.
-        paging, page: the operation that takes a step, and the page of tasks that it goes through, if any.
-        rerun: where it stands, if it is a rerun.
-        old_failures: the page of failures that are old.
-        counted: the request for failures that a page is counted for.
-        scanned: the request for slots that a page is looked at for.
-        flow: the step that a flow takes.
-        uncounted: the delayed tasks that are counted.
+        ticking: projects with due cron jobs, by number.
+        sweeping: by project number, the seq up to which it is swept, and the page of this turn.
+        retiring: numbers of projects with tasks past their retention.
+        paging, page: the operation that takes a step, and its page of tasks, if any.
+        rerun: position of that operation, if it is a rerun.
+        old_failures: page of old failures.
+        counted: request for failures that gets a page of this turn.
+        scanned: request for slots that gets a page of this turn.
+        flow: step of a flow.
+        uncounted: page of delayed tasks whose retries are counted.
     """
 
     __slots__ = (
@@ -87,32 +87,32 @@ class DueWork:
 
 
 NOTHING_DUE: Final = DueWork()
-"""Of a turn that begins without work for steps; nothing is written into it."""
+"""Work of a turn in which no step is due; never written to."""
 
 
 class TurnState:
-    """What lives for one turn, and the moves that all rules share.
+    """State of one turn, and the moves that all rules share.
 
     Attributes:
         state: what outlives the turn.
-        now: the time of the turn.
-        second: whole unix second in which its new tasks come; 0: the clock shows one that can't be kept.
-        found: what was looked up for it; empty until it is decided.
-        changes: what it has done to tasks, and all that is to be written.
-        asked: hollow tasks whose specs are looked up.
-        lists: parts of orders to be shown, as asked for, and as looked up.
-        due: what takes a step in it by itself.
-        clears: a project may be cleared.
-        gives_parents: a request of it has tasks that wait for others.
-        dirty: projects that it touched, by number.
-        freed: sessions that may have got free places.
-        drawn: shared buckets that it changed, to be written, by name.
-        entered: numbers of projects that operations have come to.
-        changed_flows: by number, those of which it has changed anything.
-        flow_states: by the id of an object, the state in which a task of a flow has been counted.
-        outgoing, events: what it says, to clients and to whoever minds the daemon.
-        more: it leaves work undone because it was long enough.
-        waiters_answered: how many waiting requests it has answered.
+        now: time of the turn.
+        second: unix second in which its new tasks arrive; 0 if the clock shows one that can't be stored.
+        found: results of its look-ups; empty until it is decided.
+        changes: changes of tasks, and everything to be written.
+        asked: hollow tasks whose specs are looked up, by reference.
+        lists: pages of task lists, from the page requested to the page looked up.
+        due: work that takes a step by itself.
+        clears: True if a request may clear a project.
+        gives_parents: True if a request has tasks that wait for others.
+        dirty: changed projects, by number.
+        freed: sessions that may have free places now, by id.
+        drawn: changed shared buckets, to be written, by name.
+        entered: numbers of projects that operations have reached.
+        changed_flows: changed flows, by number.
+        flow_states: state in which each task of a flow is counted, by the id of the Task object.
+        outgoing, events: messages to clients, and events for the daemon log.
+        more: True if it leaves work undone because it was long enough.
+        waiters_answered: number of waiting requests that it has answered.
     """
 
     __slots__ = (
@@ -150,61 +150,61 @@ class TurnState:
         self.dirty[project.number] = project
 
     def new_project_number(self) -> int:
-        """The number of a new project."""
+        """Take the number of a new project."""
         projects = self.state.projects
         number = projects.take_number()
         self.changes.writes.next_project = projects.next_number
         return number
 
     def emit(self, kind: EventKind, project: Project, reason: str) -> None:
-        """Emit an event for people."""
+        """Emit an event for the daemon log."""
         self.events.append(Event(kind, project.name, self.now.wall, reason))
 
     # ------------------------------------------------------------------------------------ sessions
 
     def send(self, session: Session, message: AnyOutgoing | Raw, *, after_sync: bool) -> None:
-        """Send the session a message; ``after_sync``: not before the turn's writes are synced."""
+        """Send the session a message; with ``after_sync`` not before the turn's writes are synced."""
         self.outgoing.append(Outgoing(session.peer, message, after_sync, session.id))
 
     def save_session(self, session: Session) -> None:
-        """Store when the session was last active: once a minute is exact enough."""
+        """Store when the session was last active, at most once a minute."""
         wall = self.now.wall
         if not session.saved_at <= wall < session.saved_at + 60:
             session.saved_at = wall
             self.changes.writes.sessions.append(SessionRecord(session.id, wall))
 
     def forget_session(self, session: Session) -> None:
-        """Delete a session that holds nothing, with its stored outcomes."""
+        """Delete a session without leases, with its stored outcomes."""
         self.state.forget(session)
         self.freed.pop(session.id, None)
-        if session.saved_at or session.kept_requests is None:  # if not, the store has nothing of it
+        if session.saved_at or session.kept_requests is None:  # otherwise the store has nothing of it
             slots = range(OUTCOME_WINDOW) if session.kept_requests is None else tuple(session.kept_requests)
             self.changes.writes.dropped_sessions.append(DroppedSession(session.id, slots))
 
     # ------------------------------------------------------------------------------------ tasks
 
     def find(self, project: Project, taskid: str) -> Task | None:
-        """The task as it is now, in memory or looked up; None if it is unknown."""
+        """Find a task in its present state, in memory or looked up; None if it is unknown."""
         return project.queue.tasks.get(taskid) or self.changes.beyond.get((project.number, taskid))
 
     def task_at(self, ref: TaskRef) -> Task | None:
-        """The task as it is now, in memory or looked up; None if it, or its project, is unknown."""
+        """Find a task in its present state, in memory or looked up; None if it or its project is unknown."""
         project = self.state.projects.by_number.get(ref.project)
         return None if project is None else self.find(project, ref.taskid)
 
     def spec_of(self, task: Task) -> Spec:
-        """The task's spec, which was read for this turn."""
+        """Return the task's spec, which was read for this turn."""
         if task.spec is None:
             raise Corrupt(f"the spec of task {task.taskid!r} (seq {task.seq}) was not looked up")
         return task.spec
 
     def ask(self, task: Task) -> None:
-        """Have the task's spec read for this very turn, if it is hollow."""
+        """Request that the task's spec is read for this turn, if it is hollow."""
         if task.spec is None:
             self.asked[SpecRef(task.project, task.seq)] = task
 
     def fill(self, specs: Mapping[SpecRef, Spec]) -> list[Task]:
-        """Take in the specs that were asked for; returns the tasks that have none."""
+        """Take in the requested specs; return the tasks whose specs are missing in the store."""
         state, missing = self.state, []
         for ref, task in self.asked.items():
             if not state.is_hollow(ref, task):
@@ -216,12 +216,12 @@ class TurnState:
             task.spec = specs[ref]
             state.resize(project, task, size_of(task.spec))
             if task.state == PROCESSING:
-                state.hollow.release_body(task)  # it was wanted for this turn only
+                state.hollow.release_body(task)  # needed in this turn only
             self.touch(project)
         return missing
 
     def unlease(self, task: Task) -> Session:
-        """End the task's lease, which no longer takes room of its fetcher; the caller gives the task its next state."""
+        """End the task's lease and free its place at the fetcher; the caller gives the task its next state."""
         lease = task.lease
         if lease is None:
             raise Corrupt(f"task {task.taskid!r} has no lease to end")
@@ -244,14 +244,14 @@ class TurnState:
         return session
 
     def revoke(self, task: Task, *, timed_out: bool = False) -> Session:
-        """End the task's lease without its fetcher's word: the task keeps its room there, as it may still be run.
+        """End the task's lease before its fetcher answers; its place stays occupied, as the fetcher may still run it.
 
-        Not if the fetcher has passed it on, nor beyond ``max_leases`` of these. The caller gives the task its next
-        state.
+        The place is freed if the fetcher has passed the task on, or beyond ``max_leases`` ended leases. The caller
+        gives the task its next state.
 
         Args:
-            timed_out: the lease ends by its time, which its fetcher knows, so it is not asked for a hello. It may run
-                the task a little longer, as a late success counts; a welcome that named the lease would stop it.
+            timed_out: the deadline has passed. The fetcher knows that, so it is not asked for a hello: a welcome that
+                names the lease would stop the task, which may still run a little longer, as a late success counts.
         """
         state = self.state
         passed_on = task.lease is not None and task.token in state.sessions[task.lease.session].passed
@@ -266,9 +266,9 @@ class TurnState:
         return session
 
     def _recall(self, session: Session) -> None:
-        """Ask a fetcher for a hello, whose welcome names the leases that have ended; once until it comes.
+        """Ask a fetcher for a hello, once until it comes; the welcome names the leases that have ended.
 
-        Its next heartbeat may be 20 s away, and all that time it would work for nothing.
+        Its next heartbeat may be 20 s away, and until then it would work for nothing.
         """
         if session.recall():
             self.send(session, HelloWanted(epoch=self.state.epoch), after_sync=True)
