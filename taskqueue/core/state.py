@@ -152,7 +152,7 @@ class State:
 
     def next_number(self) -> Token:
         """Return the next number, for a seq, an id or a token. Numbers grow, across restarts too."""
-        self._n += 1  # a wrapper would cost a call in each task's life
+        self._n += 1  # type: ignore[assignment]  # a wrapper would cost a call in each task's life
         return self._n
 
     def lease_number(self, task: Task) -> int:
