@@ -1,6 +1,6 @@
-"""A naive model of tasks that wait for others: dictionaries, and everything that follows from an end follows at once.
+"""Naive model of tasks that wait for others: dictionaries, in which all effects of an end happen at once.
 
-It is told what became of each push, which other tests are about, and says in which state every task is then.
+It gets the outcome of each push, which other tests check, and says the state of every task after it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FAILED: Final = ("failed", "cancelled")
 
 
 class Name(NamedTuple):
-    """A task by its names."""
+    """Identity of a task: project and taskid."""
 
     project: str
     taskid: str
@@ -23,20 +23,20 @@ class Name(NamedTuple):
 
 @dataclass
 class Edges:
-    """What a task waits for: by parent, whether that edge is satisfied."""
+    """Edges of a task: whether each is satisfied, by parent."""
 
     policy: str = "fail"
     satisfied: dict[Name, bool] = field(default_factory=dict)
 
     @property
     def missing(self) -> int:
-        """How many are not."""
+        """Return the number of unsatisfied edges."""
         return sum(not each for each in self.satisfied.values())
 
 
 @dataclass
 class Node:
-    """A known task; ``later``: what it will wait for when its lease has ended."""
+    """Known task; ``later`` are the edges that it gets when its lease has ended."""
 
     state: str = "waiting"
     edges: Edges = field(default_factory=Edges)
@@ -44,20 +44,20 @@ class Node:
 
 
 class Graph:
-    """All tasks, and what is yet to be told of ends."""
+    """All tasks, and ends whose effects are still to come."""
 
     def __init__(self) -> None:
         self.nodes: dict[Name, Node] = {}
         self._ends: deque[tuple[str, Name]] = deque()
 
     def states(self) -> dict[Name, tuple[str, int]]:
-        """State and number of missing parents of each known task."""
+        """Return state and number of missing parents of each known task."""
         return {name: (node.state, node.edges.missing) for name, node in self.nodes.items()}
 
     # ------------------------------------------------------------------------------------ what happens
 
     def pushed(self, name: Name, outcome: str, parents: Iterable[Name], policy: str) -> None:
-        """A task was pushed, and that became of it."""
+        """Apply a push with this outcome."""
         if outcome == "new":
             self.nodes[name] = Node()
         elif outcome not in ("replaced", "restarted", "deferred"):
@@ -70,14 +70,14 @@ class Graph:
         self._ends.append(("given", name))
 
     def handed(self, name: Name) -> None:
-        """A fetcher has got it."""
+        """Lease a task to a fetcher."""
         node = self.nodes[name]
         assert node.state == "waiting", f"{name} was handed out, but it is {node.state}"
         assert not node.edges.missing, f"{name} was handed out before what it waits for"
         node.state = "processing"
 
     def ended(self, name: Name, state: str) -> None:
-        """Its fetcher has reported: a success, failed, or waiting once more."""
+        """Apply a fetcher's report: success, failed, or waiting again."""
         node = self.nodes[name]
         self._end(name, state)
         if node.later is not None:
@@ -86,24 +86,24 @@ class Graph:
             self._ends.append(("given", name))
 
     def retried(self, name: Name) -> None:
-        """Somebody wants it to run again."""
+        """Apply a retry by hand."""
         node = self.nodes[name]
         node.state = "blocked" if node.edges.missing else "waiting"
 
     def cancelled(self, name: Name) -> None:
-        """Somebody has ended it."""
+        """Apply a cancel."""
         self.nodes[name].later = None
         self._end(name, "cancelled")
 
     def cleared(self, project: str) -> None:
-        """All live tasks of a project are forgotten."""
+        """Forget all live tasks of a project."""
         gone = [name for name, node in self.nodes.items() if name.project == project and node.state in LIVE]
         for name in gone:
             del self.nodes[name]
             self._ends.append(("failed", name))
 
     def tell(self) -> None:
-        """Let follow what follows from all this."""
+        """Apply the effects of all ends."""
         while self._ends:
             kind, name = self._ends.popleft()
             if kind == "success":
@@ -131,7 +131,7 @@ class Graph:
         node.state = "blocked" if edges.missing else "waiting"
 
     def _children(self, parent: Name) -> list[tuple[Name, Node, Edges]]:
-        """Who waits for it and is not satisfied."""
+        """Return the children of a task whose edges to it are not satisfied."""
         return [
             (name, node, edges)
             for name, node in self.nodes.items()

@@ -1,14 +1,14 @@
-"""What the scheduler promises, written down as naively as can be: lists that are sorted each time.
+"""Naive model of the scheduler's promises: lists that are sorted each time.
 
-It does not choose: whom a task goes to, and which project is next, is read off what the scheduler said. It checks that
-the choice was allowed (first of its project, in its time, at its pace, for somebody with room who wants it) and, when
-all is quiet, that nobody waits for work that is there.
+It does not choose: the fetcher of each task, and the next project, are read from the scheduler's messages. It checks
+that each choice was allowed (first of its project, in time, at its pace, to a fetcher with room that wants it) and,
+when all is quiet, that no fetcher waits while there is work for it.
 
-    begin_turn    what the turn before has left to do: on_finished, cron jobs
+    begin_turn    work that the previous turn has left: on_finished, cron jobs
     push, finish, cancel, …    one for each request
-    pass_time     what is due;  step    a page of an operation
-    hand_out      what was said
-    end_turn      who has finished, who waits for that
+    pass_time     due work;  step    a page of an operation
+    hand_out      assignments of the scheduler
+    end_turn      finished projects, and waiting requests
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PAGE_TASKS = 3
 SWEPT_TASKS = 4
 OLD_TASKS = 3
 OLD_LATE = 60.0
-"""Seconds that what is old may stay."""
+"""Seconds that tasks may stay after their retention."""
 WALL = 1_700_000_000.0
 """Unix seconds at which the world began."""
 
@@ -61,7 +61,7 @@ OTHERS: dict[str, Any] = {
     "cron": {},
     "keep": {"success": inf, "failed": inf, "cancelled": inf, "then": "remember"},
 }
-"""What a setting is if nobody says anything."""
+"""Defaults of settings."""
 
 _TRANSITIONS = {
     "pause": ({"running", "checking", "paused"}, "paused"),
@@ -81,7 +81,10 @@ SENSIBLE = {
 
 
 class Model:
-    """All that the scheduler ought to know; ``sections``: the projects of its config, ``buckets``: (rate, burst)."""
+    """Everything that the scheduler ought to know.
+
+    ``sections`` are the projects of its config, ``buckets`` the shared ones: (rate, burst).
+    """
 
     def __init__(self, sections: dict[str, dict[str, Any]], buckets: dict[str, tuple[float, float]]) -> None:
         self.sections = sections
@@ -105,7 +108,7 @@ class Model:
     # ------------------------------------------------------------------------------------ projects and settings
 
     def make_projects(self, *names: str) -> None:
-        """Make those of the projects that there are not yet, running, with full buckets."""
+        """Create the projects that do not exist yet, running, with full buckets."""
         for name in names:
             if name not in self.projects:
                 rate, burst = self.setting(name, "rate"), self.setting(name, "burst")
@@ -113,7 +116,7 @@ class Model:
                 self.plan_jobs(name, {})
 
     def setting(self, name: str, key: str) -> Any:
-        """A setting in force; tables are laid over each other key by key."""
+        """Return a setting in force; tables are merged key by key."""
         project = self.projects.get(name)
         layers = [self.sections.get(name, {}), project.overrides if project else {}]
         if key == "rate" and self.setting(name, "bucket") and not any("rate" in layer for layer in layers):
@@ -125,7 +128,7 @@ class Model:
         return value
 
     def use(self, name: str, overrides: dict[str, Any]) -> None:
-        """A project has other overrides from now on."""
+        """Give a project other overrides from now on."""
         project = self.projects[name]
         before = self.setting(name, "cron")
         project.overrides = overrides
@@ -136,12 +139,12 @@ class Model:
         self.plan_jobs(name, before)
 
     def _cap_wait(self, project: Project) -> None:
-        """No automatic pause lasts longer than its time from now on, as it would on a clock that was put back."""
+        """Limit each automatic pause to its time from now on, as after a step back of the clock."""
         if project.check_at is not None:
             project.check_at = min(project.check_at, self.wall + PAUSE_TIME)
 
     def plan_jobs(self, name: str, before: dict[str, Any]) -> None:
-        """Plan the jobs that are new or were changed, forget those that are gone."""
+        """Plan new and changed jobs, and forget those that are gone."""
         project, jobs = self.projects[name], self.setting(name, "cron")
         project.jobs = {job: record for job, record in project.jobs.items() if job in jobs}
         for job, settings in jobs.items():
@@ -154,7 +157,7 @@ class Model:
         return "" if template is None else template.get("taskid") or "on_finished"
 
     def act(self, name: str, action: str, seconds: float | None = None) -> bool:
-        """Pause, resume, stop or start, if that can be done."""
+        """Pause, resume, stop or start; return whether that is possible."""
         states, state = _TRANSITIONS[action]
         project = self.projects[name]
         if project.state not in states:
@@ -165,7 +168,7 @@ class Model:
         return True
 
     def clear(self, name: str) -> None:
-        """What is live is gone; what was over when the turn began stays known."""
+        """Drop live tasks; tasks that were finished when the turn began stay known."""
         project = self.projects[name]
         was_live = bool(project.live)
         for taskid, task in list(project.tasks.items()):
@@ -184,7 +187,7 @@ class Model:
             project.cleared, project.swept_to = self.seq, ""
 
     def reset(self, name: str) -> None:
-        """Nothing is known of its tasks; its settings, its state, its pace, and who waits or holds it open, stay."""
+        """Forget all tasks of a project; settings, state, pace, and sessions that wait for it or keep it open stay."""
         old = self.projects[name]
         self.revoke_all(name)
         fresh = self.projects[name] = Project(old.bucket, old.state, old.overrides)
@@ -212,7 +215,7 @@ class Model:
     # ------------------------------------------------------------------------------------ new-task
 
     def push(self, name: str, new: NewTask, depth: int | None = None) -> str:
-        """What becomes of a new task; ``depth``: of a follow-up."""
+        """Push a new task, a follow-up if it has a ``depth``; return the outcome."""
         name = new.project or name
         project = self.projects.get(name)
         if project is None:
@@ -295,7 +298,7 @@ class Model:
         task.state, task.at = ("delayed", until) if until > self.wall else ("ready", -inf)
 
     def _arrived(self, new: NewTask) -> NewTask:
-        """The same task, with the delay counted from now as a time."""
+        """Return the task with its delay, counted from now, as a time."""
         schedule = new.schedule
         if schedule.delay is None:
             return new
@@ -309,13 +312,13 @@ class Model:
     # ------------------------------------------------------------------------------------ how leases end
 
     def depth_below(self, item: TaskReport) -> int:
-        """Of the follow-ups of a task."""
+        """Return the depth of a task's follow-ups."""
         project = self.projects.get(item.project)
         task = project.tasks.get(item.taskid) if project else None
         return task.depth + 1 if task else 0
 
     def finish(self, session: str, item: TaskReport) -> str:
-        """Whether an answer counts."""
+        """Apply a report; return whether it counts."""
         reporter = self.sessions.setdefault(session, Session())
         reporter.ended.pop(item.token, None)
         project = self.projects.get(item.project)
@@ -380,14 +383,14 @@ class Model:
         return min(RETRY_DELAY[min(task.retried, len(RETRY_DELAY) - 1)], task.new.schedule.age or inf)
 
     def _differ(self, task: Task, again: Again | None) -> None:
-        """What the next attempt has that this one had not."""
+        """Apply the differences of the next attempt."""
         if again is not None and bytes(again.body) != b"\xc0":
             task.new = replace(task.new, body=again.body)
         if again is not None and again.priority is not None:
             task.priority = again.priority
 
     def _pass_check(self, name: str, lease: Lease | None) -> None:
-        """Neither success nor failure: after so many the site is well."""
+        """Count a neutral check; after enough of them the project goes on."""
         project = self.projects[name]
         if project.state == "checking" and lease is not None and lease.check == project.phase:
             project.neutral_checks += 1
@@ -396,7 +399,7 @@ class Model:
                 self.events.append(("resumed", name))
 
     def _fail_project(self, name: str, lease: Lease | None) -> None:
-        """One failure more: results alone count."""
+        """Count a failure of the project, and pause it if there are too many: only results count."""
         project, limit = self.projects[name], self.setting(name, "fail_pause_num")
         if project.state == "running":
             project.failures += 1
@@ -438,17 +441,17 @@ class Model:
         self._wait(task, self.wall + delay)
 
     def _apply(self, name: str, task: Task, lease: Lease | None) -> None:
-        """Let what was deferred take effect."""
+        """Apply a deferred update."""
         if lease is not None and lease.deferred is not None:
             self._carry_out(name, task, lease.deferred, self._decide(task, lease.deferred.schedule), 0)
 
     def give_back(self, name: str, task: Task) -> None:
-        """The task was not run."""
+        """Return a task that was not run to its queue."""
         lease, task.lease, task.state = task.lease, None, "ready"
         self._apply(name, task, lease)
 
     def expire(self, name: str, task: Task) -> None:
-        """The task's lease has run out."""
+        """End a task's lease that has run out."""
         self.revoke(task)
         lease, task.lease = task.lease, None
         assert lease is not None
@@ -461,18 +464,18 @@ class Model:
         self._apply(name, task, lease)
 
     def revoke(self, task: Task) -> None:
-        """The task's lease, if there is one, ends without its fetcher's word: it takes room still."""
+        """End the task's lease, if there is one, before its fetcher answers; its place stays occupied."""
         if task.lease is not None:
             self.sessions[task.lease.session].ended[task.token] = task.lease.number
 
     def end(self, task: Task) -> None:
-        """End a task, whatever it is."""
+        """End a task in any state."""
         self.revoke(task)
         task.end("cancelled", self.wall)
         task.token = 0
 
     def arm(self, name: str) -> None:
-        """There is something that the project has to end before it is finished."""
+        """Arm the finished event, if the project has unfinished tasks."""
         project = self.projects[name]
         project.armed = project.armed or project.unfinished > 0
 
@@ -484,7 +487,7 @@ class Model:
         self.arm(name)
 
     def leases(self, session: str | None = None) -> list[tuple[str, Task, Lease]]:
-        """(project, task, lease) of a session, or of all."""
+        """Return (project, task, lease) of a session, or of all."""
         return [
             (name, task, task.lease)
             for name, project in self.projects.items()
@@ -553,7 +556,7 @@ class Model:
         return any(until > self.wall for until in project.holds.values())
 
     def begin_turn(self, now: float, wall: float) -> None:
-        """Another turn: what is left to do of the one before, and by the clock, comes first."""
+        """Begin a turn with the work that the previous one has left, and with due work."""
         self._set_clocks(now, wall)
         self.were_over = [task for project in self.projects.values() for task in project.in_state(*OVER)]
         self.page = self._read_page()
@@ -569,7 +572,7 @@ class Model:
             self._tick(name)
 
     def _set_clocks(self, now: float, wall: float) -> None:
-        """On a clock that has been put back jobs are planned anew, and no pause or hold is longer."""
+        """Set the clocks; after a step back jobs are planned anew, and no pause or hold is longer."""
         elapsed = now - self.now
         step = wall - self.wall - elapsed
         if step < -60:
@@ -604,7 +607,7 @@ class Model:
             record.last_at, record.next_at = self.wall, _tick_after(record.settings, self.wall)
 
     def end_turn(self) -> None:
-        """Who has finished, and who waits for that?"""
+        """Finish projects, and answer requests that wait for that."""
         for name, project in self.projects.items():
             project.holds = {who: until for who, until in project.holds.items() if until > self.wall}
             self.arm(name)
@@ -636,19 +639,19 @@ class Model:
         self.operations.append(Operation(number, action, projects, which, priority, at, dry_run, self.seq))
 
     def _read_page(self) -> list[str]:
-        """What the operation whose turn it is looks at, as it is before the turn."""
+        """Return the page of the next operation, as it is before the turn."""
         self.paging = next((each for each in self.operations if not self._waits(each)), None)
         if self.paging is None or not self._is_known(self.paging.projects[0]):
             return []
         return [taskid for taskid in self.paging.projects[0].stored() if taskid > self.paging.after]
 
     def _waits(self, operation: Operation) -> bool:
-        """The project that it is in must be swept first."""
+        """Return whether the operation's project must be swept first."""
         project = operation.projects[0]
         return project.cleared is not None and self._is_known(project)
 
     def _read_swept(self) -> list[tuple[Project, int, list[str], bool]]:
-        """Rows of (project, up to which seq it was cleared, what is looked at of it, that was all)."""
+        """Return rows of (project, seq up to which it was cleared, page, whether the page is the last)."""
         swept = [project for project in self.projects.values() if project.cleared]
         most = max(1, SWEPT_TASKS // max(1, len(swept)))
         rows = []
@@ -670,7 +673,7 @@ class Model:
         return any(project is other for other in self.projects.values())
 
     def step(self) -> None:
-        """Let the operation whose turn it is take its step."""
+        """Let the next operation take its step."""
         operation = self.paging
         if operation is not None:
             self._take_step(operation)
@@ -698,7 +701,7 @@ class Model:
         operation.ended = not operation.projects
 
     def _has_any(self, operation: Operation, project: Project) -> bool:
-        """It has a task in a state that is meant: others behind the first project are not looked at."""
+        """Return whether the project has a task in a state that is meant; later projects without one are skipped."""
         meant = _meant(operation)
         return self._is_known(project) and any(task.state in meant for task in project.tasks.values())
 
@@ -733,7 +736,7 @@ class Model:
     # ------------------------------------------------------------------------------------ time
 
     def pass_time(self) -> None:
-        """Do what is due."""
+        """Do due work."""
         for name, task, lease in self.leases():
             if lease.deadline <= self.now:
                 self.expire(name, task)
@@ -750,7 +753,7 @@ class Model:
             self._pass_wall_time(project)
 
     def _fall_silent(self, name: str, session: Session) -> None:
-        """Nothing has been heard of a fetcher for long enough: what it held goes behind its equals."""
+        """Put the leases of a silent fetcher behind their equals."""
         session.capacity = 0
         session.ended.clear()
         held = sorted(self.leases(name), key=lambda row: row[2].place)
@@ -771,7 +774,7 @@ class Model:
             self.projects[project].tasks[task.new.taskid].fresh = True
 
     def _crash(self, name: str, task: Task, lease: Lease, *, sole: bool) -> bool:
-        """One crash more of a task; whether that is a failure."""
+        """Count a crash of a task; return whether that is a failure."""
         task.crashes += 1
         error = "its fetcher fell silent while it ran"
         task.history.append(Attempt(self.wall, "crashed", self.now - lease.selected_at, error))
@@ -797,7 +800,7 @@ class Model:
             project.forget_failures()
 
     def next_event_at(self) -> float:
-        """By when the scheduler must have been woken."""
+        """Return when the scheduler must wake at the latest."""
         times = [lease.deadline for _, _, lease in self.leases()]
         times += [until for _, until in self.waiters.values()]
         times += [session.rest_until for session in self.sessions.values() if session.rest_until > self.now]
@@ -825,7 +828,7 @@ class Model:
         return times + (list(project.holds.values()) if self._is_held(project) else [])
 
     def drop(self, name: str, taskid: str, *, is_bare: bool) -> None:
-        """A task was over for long enough: it is forgotten, or (bare) known and nothing else."""
+        """Forget a finished task that is past its retention, or keep (bare) only its state."""
         project = self.projects[name]
         task = project.tasks[taskid]
         assert (task.is_live, task.bare) == (False, False)
@@ -836,19 +839,19 @@ class Model:
             del project.tasks[taskid]
 
     def age_freshness(self) -> None:
-        """A moment is over: what became ready in it is as ready as anything else."""
+        """End a moment: tasks that became ready in it are as ready as others."""
         for project in self.projects.values():
             for task in project.tasks.values():
                 task.fresh = False
 
-    # ------------------------------------------------------------------------------------ hand-out
+    # ------------------------------------------------------------------------------------ dispatch
 
     def buckets(self, name: str) -> list[Bucket]:
         shared = self.setting(name, "bucket")
         return [self.projects[name].bucket] + ([self.shared[shared]] if shared else [])
 
     def room(self, name: str) -> float:
-        """How many tasks more might be out, if there were tokens."""
+        """Return how many more tasks the project might have out, if there were tokens."""
         project = self.projects[name]
         if project.state not in ("running", "checking"):
             return 0
@@ -859,7 +862,7 @@ class Model:
         return self.room(name) > 0 and all(bucket.has_token(self.now) for bucket in self.buckets(name))
 
     def waiting(self, name: str) -> list[str]:
-        """Sessions that would take a task of the project."""
+        """Return sessions that would take a task of the project."""
         return [
             session
             for session, facts in self.sessions.items()
@@ -869,14 +872,14 @@ class Model:
         ]
 
     def may_try(self, session: str, task: Task) -> bool:
-        """A fetcher may have it beside the suspects that it has."""
+        """Return whether a fetcher may have the task beside its present suspects."""
         others = [other.crashes for _, other, _ in self.leases(session) if other.crashes]
         if task.crashes > 1:
             return max(others, default=0) <= 1
         return not task.crashes or others.count(1) < max(1, self.sessions[session].slots // 4)
 
     def takers(self, name: str) -> list[str]:
-        """Sessions that would take the project's first task; what is behind a suspect may have to wait for it."""
+        """Return sessions that would take the project's first task; tasks behind a suspect may have to wait for it."""
         first = min(self.projects[name].in_state("ready"), key=lambda task: task.order, default=None)
         return [session for session in self.waiting(name) if first is not None and self.may_try(session, first)]
 
@@ -885,14 +888,14 @@ class Model:
         return expires_at is not None and expires_at - WALL <= self.wall
 
     def let_expire(self, task: Task) -> None:
-        """The scheduler says that the task was not worth running any more: was that right?"""
+        """Check that the scheduler was right to end the task as expired."""
         assert task.state == "ready", f"{task.new.taskid} is {task.state}"
         assert self.has_expired(task), f"{task.new.taskid} is not too old"
         task.history.append(Attempt(self.wall, "expired", 0.0, "expired before it was dispatched"))
         task.end("cancelled", self.wall)
 
     def hand_out(self, session: str, number: int, handed: Assignment) -> None:
-        """The scheduler has given this task away: was that right?"""
+        """Check that the scheduler was right to dispatch the task."""
         project = self.projects[handed.project]
         task = project.tasks[handed.taskid]
         assert task.state == "ready", f"{handed.taskid} is {task.state}"
@@ -928,14 +931,14 @@ class Model:
         return TaskCounts(**{state: len(self.projects[name].in_state(state)) for state in states})
 
     def listed(self, name: str, state: str) -> list[str]:
-        """Tasks of a state in its order."""
+        """Return the tasks of a state in its order."""
         shown = [task for task in self.projects[name].in_state(state) if not task.bare]
         return [task.new.taskid for task in sorted(shown, key=lambda task: task.place)]
 
     # ------------------------------------------------------------------------------------ restarts
 
     def restart(self, now: float, wall: float, *, other_boot: bool, clean: bool) -> None:
-        """What is left of it when the daemon starts again."""
+        """Reduce the model to its stored part, at a start of the daemon."""
         self.now, self.wall = now, wall
         for _, _, lease in self.leases():
             length = lease.kept - lease.selected_at
@@ -964,11 +967,11 @@ class Model:
 
 
 def _tick_after(settings: dict[str, Any], wall: float) -> float:
-    """The next multiple of ``every`` (whole seconds)."""
+    """Return the next multiple of ``every`` (whole seconds)."""
     every = int(settings["every"][:-1])
     return ((WALL + wall) // every + 1) * every - WALL
 
 
 def _meant(operation: Operation) -> Container[str]:
-    """The states in which tasks are changed."""
+    """Return the states in which tasks are changed."""
     return operation.filter.states or (("failed",) if operation.action == "retry" else SENSIBLE[operation.action])

@@ -1,4 +1,4 @@
-"""What the naive model knows: plain records, and no cleverness.
+"""Plain records of the naive model.
 
 Times are seconds since the world began; ``at``, ``crawled_at`` and the like on the wall clock, deadlines and buckets
 on the boot clock.
@@ -21,8 +21,8 @@ class Lease:
     """A lease.
 
     Attributes:
-        kept: the deadline that the store knows, which is not written anew when a start has moved it.
-        place: among all hand-outs.
+        kept: deadline as stored, which is not written anew when a start has moved it.
+        place: index among all dispatches.
     """
 
     session: str
@@ -36,7 +36,7 @@ class Lease:
 
 
 class Attempt(NamedTuple):
-    """How an attempt ended, and when."""
+    """End of an attempt: outcome and time."""
 
     at: float
     outcome: str
@@ -46,7 +46,7 @@ class Attempt(NamedTuple):
 
 @dataclass
 class Task:
-    """A task; ``at``: when it is due (delayed), or ended (over)."""
+    """Task; ``at`` is when it is due (delayed), or ended (finished)."""
 
     new: NewTask
     seq: int
@@ -78,7 +78,7 @@ class Task:
 
     @property
     def place(self) -> tuple[float, int]:
-        """Where it is in the list of its state."""
+        """Return its place in the list of its state."""
         if self.state == "ready":
             return self.order
         return (0, self.seq) if self.state == "processing" else (self.at, self.seq)
@@ -90,7 +90,7 @@ class Task:
 
 @dataclass
 class Bucket:
-    """Tokens, gained drop by drop."""
+    """Tokens, gained step by step."""
 
     rate: float
     burst: float
@@ -108,7 +108,7 @@ class Bucket:
         self.at = now
 
     def change(self, now: float, rate: float, burst: float) -> None:
-        """Another pace from now on."""
+        """Set another pace from now on."""
         self.fill(now)
         self.rate, self.burst = rate, burst
         self.level = min(self.level, Fraction(burst))
@@ -129,7 +129,7 @@ class Bucket:
 
 @dataclass
 class Job:
-    """A cron job: when it runs next, when it last did, which task it pushed last."""
+    """Cron job: its next run, its last run, and the taskid that it pushed last."""
 
     settings: dict[str, Any]
     next_at: float
@@ -141,9 +141,12 @@ class Job:
 
 @dataclass
 class Project:
-    """A project; ``phase`` and ``failed_checks`` are those of its checks, ``ghosts`` what ``clear`` has dropped and
-    nobody has swept up yet (taskid: seq); ``cleared`` is the number of that ``clear``, ``swept_to`` how
-    far that has come."""
+    """Project.
+
+    ``phase`` and ``failed_checks`` are those of its checks. ``ghosts`` are tasks (taskid: seq) that ``clear`` has
+    dropped and that are not swept up yet; ``cleared`` is the number of that ``clear``, ``swept_to`` the progress of the
+    sweep.
+    """
 
     bucket: Bucket
     state: str = "running"
@@ -189,13 +192,13 @@ class Project:
         self.phase += 1
 
     def stored(self) -> list[str]:
-        """Everything of which there is something in the store, in the order of operations."""
+        """Return all tasks with records in the store, in the order of operations."""
         return sorted([*self.tasks, *(taskid for taskid in self.ghosts if taskid not in self.tasks)])
 
 
 @dataclass
 class Session:
-    """A fetcher, as far as it has been heard."""
+    """Fetcher, as far as it has been heard."""
 
     capacity: int = 0
     projects: list[str] | None = None
@@ -209,7 +212,7 @@ class Session:
     rest_seconds: float = 0.0
 
     def hand_back(self, now: float) -> None:
-        """It has handed a task back; one whose capacity has not been lowered before rests."""
+        """Record a task handed back; a fetcher that has not lowered its capacity before rests."""
         if self.given_up:
             self.given_up -= 1
             return
@@ -221,7 +224,7 @@ class Session:
 
 @dataclass
 class Operation:
-    """A bulk operation; ``page`` was read before the turn."""
+    """Bulk operation; ``page`` was read before the turn."""
 
     id: int
     action: str

@@ -1,6 +1,6 @@
-"""A naive model of slots: when the next task of each may go, and how many of its tasks are out.
+"""Naive model of slots: when the next task of each may go, and how many leases it has.
 
-It is told of every turn, and reads the disk rather than the scheduler.
+It watches every turn, and reads the disk rather than the scheduler.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ TICK: Final = 1e-5
 """Seconds by which sums may differ; the clock of slots has ten ticks in it."""
 
 SURE: Final = 0.01
-"""Seconds after which what the store keeps in whole milliseconds is surely over."""
+"""Seconds after which times that the store keeps in whole milliseconds have certainly passed."""
 
 ANEW: Final = 60.0
-"""Seconds; windows of up to so many begin anew when the daemon starts."""
+"""Seconds of the longest window that begins anew when the daemon starts."""
 
 AHEAD: Final = 1.0
-"""Seconds by which a task may be handed out before it is to be started, where several may be run at once."""
+"""Seconds by which a task may be dispatched before its start, in slots that may run several at once."""
 
 OWN_PATTERN: Final = "*.example0.org"
 
 
 def _rank(task: Task) -> tuple[int, int]:
-    """What is best is first."""
+    """Return the sort key of a task, the best one first."""
     return -task.priority, task.seq
 
 
@@ -52,13 +52,13 @@ class Pace(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A task by what decides on its slot."""
+    """Properties of a task that decide its slot."""
 
     host: str
     named: str | None
 
     def slot(self, by: str) -> str:
-        """The name of its slot; empty: it waits for nobody."""
+        """Return the name of its slot; empty if no task waits for another."""
         if by == "none":
             return ""
         own = {"host": self.host, "domain": self.host.partition(".")[2], "named": ""}[by]
@@ -66,20 +66,20 @@ class Page(NamedTuple):
 
 
 def ready_tasks(world: World) -> list[Task]:
-    """What the disk has in the order of ready tasks; of those that a clear has dropped it still knows the taskids."""
+    """Return the ready tasks on disk; of tasks that a clear has dropped it still knows the taskids."""
     places = {int.from_bytes(key[4:], "big") for key in world.disk.families[layout.ORDERS[READY]].values}
     return [each for each in world.known() if each.state == READY and each.key in places]
 
 
 class SlotModel:
-    """Watches one world, in which there is one project.
+    """Watcher of one world with one project.
 
     Args:
-        pages: by taskid.
-        pace, own: of each slot, and of those that match ``OWN_PATTERN``.
+        pages: pages by taskid.
+        pace, own: pace of each slot, and of those that match ``OWN_PATTERN``.
 
     Attributes:
-        is_ordered: all slots with tasks are in memory when the daemon rests, so that their order is exact then.
+        is_ordered: True if all slots with tasks are in memory when the daemon rests, so that their order is exact then.
     """
 
     def __init__(self, by: str, pages: dict[str, Page], pace: Pace, own: Pace) -> None:
@@ -98,39 +98,39 @@ class SlotModel:
     # ------------------------------------------------------------------------------------ what happens
 
     def started(self, at: float) -> None:
-        """A daemon starts; what it does not know, was a moment ago."""
+        """Start a daemon: dispatches that it does not know count as just made."""
         if not self._is_new:
             self._begin_anew(at)
         self._is_new = False
 
     def divided(self, by: str, at: float) -> None:
-        """The project is divided otherwise; windows of slots whose names stay are kept."""
+        """Divide the project anew; windows of slots whose names stay are kept."""
         if by != self._by:
             self._by = by
             self._out.clear()
             self._begin_anew(at)
 
     def _begin_anew(self, at: float) -> None:
-        """Windows of up to a minute begin now, but for those of slots of which nothing was ever handed out."""
+        """Begin windows of up to a minute now, except in slots that never had a dispatch."""
         self._anew_at = at
         if self._starts:
             self._since = at
 
     def reported(self, handed: Assignment, began: float) -> None:
-        """A report has counted by which its fetch was begun then; those of former divisions say nothing of slots."""
+        """Apply a report that counts, with the time at which its fetch began; tasks of former divisions are ignored."""
         name = self._out.get(handed.token)
         if name and began > self._starts[handed.token]:
             due = began + self._pace_of(name).interval
             self._due[name], self._latest[name] = max(self._due[name], due), max(self._latest[name], due)
 
     def rested(self, world: World) -> list[Task]:
-        """All that is to be read has been read; returns the ready tasks."""
+        """Check the order after all reads; return the ready tasks."""
         ready = ready_tasks(world)
         self._waiting = {(each.taskid, *_rank(each)) for each in ready}
         return ready
 
     def turned(self, world: World) -> None:
-        """A turn is over: judge what it handed out."""
+        """Judge the dispatches of a turn that has ended."""
         leased = {task.token: task for task in world.leased()}
         ready = ready_tasks(world)
         self._out = {token: name for token, name in self._out.items() if token in leased}
@@ -164,7 +164,7 @@ class SlotModel:
             assert not (is_better and self.surely_goes(other.taskid, at)), f"{other.taskid} before {handed.taskid}"
 
     def _check_disk(self, world: World, ready: Iterable[Task]) -> None:
-        """Whoever starts now finds every ready task by an entry that is not late, or is to move it."""
+        """Check that a daemon starting now finds every ready task by an entry that is not late, or is to move it."""
         families, projects = world.disk.families, world.disk.families[layout.PROJECTS].values
         record = layout.decode_project(next(iter(projects.values())))
         division = record.slots
@@ -186,14 +186,14 @@ class SlotModel:
     # ------------------------------------------------------------------------------------ what may go
 
     def surely_goes(self, taskid: str, at: float) -> bool:
-        """The slot of the task may hand it out at this time."""
+        """Return whether the slot of the task may dispatch it at this time."""
         name = self._slot_of(taskid)
         pace = self._pace_of(name)
         goes_at = self._latest_of(name) - pace.tolerance - (AHEAD if pace.most > 1 else 0.0)
         return Counter(self._out.values())[name] < pace.most and goes_at + SURE <= at
 
     def _latest_of(self, name: str) -> float:
-        """When the next task of the slot is due at the latest."""
+        """Return when the next task of the slot is due at the latest."""
         pace = self._pace_of(name)
         window = pace.interval + pace.tolerance + (AHEAD if pace.most > 1 else 0.0)
         return max(self._latest.get(name, -inf), self._anew_at + min(window, ANEW))
@@ -208,7 +208,7 @@ class SlotModel:
 
 
 class WatchedWorld(World):
-    """A world each of whose turns and starts is told to a model."""
+    """World that reports its turns and starts to a model."""
 
     def __init__(self, config: CoreConfig, model: SlotModel) -> None:
         self._model = model
@@ -221,7 +221,7 @@ class WatchedWorld(World):
         config: CoreConfig | None = None,
         figures: DaemonMinute | None = None,
     ) -> list[AnyReply]:
-        """See World."""
+        """Take a turn; see World."""
         replies = super().turn(*requests, flaws=flaws, config=config, figures=figures)
         self._model.turned(self)
         return replies

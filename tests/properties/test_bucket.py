@@ -1,4 +1,4 @@
-"""The bucket beside one that is filled step by step, with exact fractions."""
+"""The bucket beside a bucket that is filled step by step, with exact fractions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from taskqueue.core.model.bucket import Bucket
 from taskqueue.protocol.fields import Boot
 
 STEP = Fraction(1, 64)
-"""Seconds between two looks of the naive bucket."""
+"""Seconds between two steps of the naive bucket."""
 
 rates = st.sampled_from([0.0, 0.125, 0.75, 1.0, 3.5, 64.0])
 bursts = st.sampled_from([1.0, 2.5, 7.0])
@@ -24,7 +24,7 @@ acts = st.one_of(
 
 
 class NaiveBucket:
-    """Gains ``rate`` times a step at each step, and spills what is above its burst."""
+    """Bucket that gains ``rate`` times a step at each step, and spills what exceeds its burst."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self.rate, self.burst = Fraction(rate), Fraction(burst)

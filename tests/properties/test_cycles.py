@@ -1,7 +1,7 @@
-"""Random graphs by random batches, beside a model that looks for a cycle by a plain depth first search.
+"""Random graphs by random batches, beside a model that finds cycles by a plain depth first search.
 
-Of each answer the model is told in the order in which the answers come: an item is rejected exactly if its edges would
-close a cycle among those of before, whatever was pushed beside it, and whenever the daemon died.
+The model gets the answers in their order: an item is rejected exactly if its edges would close a cycle with the edges
+before it, whatever was pushed beside it, and whenever the daemon died.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.unit.core.conftest import World, task
 TASKIDS = "abcdefghij"
 
 Graph = dict[str, set[str]]
-"""By child, the tasks that it waits for."""
+"""Parents by child."""
 
 
 @st.composite
@@ -35,7 +35,7 @@ def items(draw: st.DrawFn) -> NewTask:
 
 batches = st.lists(items(), min_size=1, max_size=5)
 turns = st.lists(st.tuples(st.integers(0, 2), batches), max_size=4)
-"""The requests of a turn: by which session, and of which items."""
+"""Requests of a turn: session and items."""
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -67,7 +67,7 @@ def _play(history: list[tuple[list[tuple[int, list[NewTask]]], bool]]) -> None:
 
 
 def _check(world: World, model: Graph, unanswered: dict[int, NewTasks], requests: list[NewTasks]) -> None:
-    """Take a turn; what it answers is what the model says, and the disk has no cycle afterwards."""
+    """Take a turn; check its answers against the model, and that the disk has no cycle afterwards."""
     for reply in world.turn(*requests):
         assert isinstance(reply, NewTasksReply)
         request = unanswered.pop(reply.n)

@@ -1,6 +1,6 @@
 """Random graphs of tasks that wait for others, on the real scheduler, beside a naive model and beside plain laws.
 
-What happens is drawn from a seed. Every turn may be the last one before a kill -9.
+Events are drawn from a seed. Every turn may be the last one before a kill -9.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from tests.unit.core.conftest import World, task
 
 PROJECTS: Final = ("news", "shop")
 NAMES: Final = [Name(project, f"{project[0]}{number}") for number in range(6) for project in PROJECTS]
-"""A task waits for those before it in this order, so there is no cycle; they are pushed in any order."""
+"""Tasks, each of which waits only for earlier ones here, so there is no cycle; they are pushed in any order."""
 
 POLICIES: Final = ("fail", "run", "wait")
 SEEDS: Final = st.integers(0, 1 << 32)
 CALM_SECONDS: Final = (*[5] * 60, *[86_400] * 3)
-"""Steps, within which everything comes to its end: what has failed twice is tried again after an hour, and later."""
+"""Steps in seconds, within which every task ends: a second failure is retried after an hour, later ones after more."""
 
 _WORDS: Final = {**dict(enumerate(STATE_NAMES)), 1: "waiting", 2: "waiting"}
 
 
 class Play:
-    """A world drawn from a seed, a fetcher that does what comes, and what has happened, for whoever reads a failure."""
+    """World drawn from a seed, a fetcher, and the events so far, to be shown with a failure."""
 
     def __init__(self, seed: int, **defaults: Any) -> None:
         self.rng = Random(seed)
@@ -55,7 +55,7 @@ class Play:
         self._heeded = 0
 
     def hear(self, request: AnyRequest) -> Any:
-        """Repeat a request until it is answered, while the process may die after each turn; returns the answer."""
+        """Repeat a request until it is answered, while the process may die after each turn; return the answer."""
         self.happened.append(request)
         while not (replies := [reply for reply in self.world.turn(request) if reply.n == request.n]):
             self.die_perhaps()
@@ -67,7 +67,7 @@ class Play:
             self.world.crash()
 
     def settle(self) -> None:
-        """Take all turns that are wanted, any of which may be the last one of its process."""
+        """Take all pending turns, any of which may be the last one of its process."""
         while self.world.next_wake() <= self.world.elapsed:
             self.world.turn()
             self.die_perhaps()
@@ -84,12 +84,12 @@ class Play:
         self.hear(ProjectDo(session="person", n=self.world.n(), project=project, action=action))
 
     def handed(self) -> list[str]:
-        """What the fetcher was given since this was asked last."""
+        """Return the tasks that the fetcher got since the last call."""
         before, self._heeded = self._heeded, len(self.fetcher.taken)
         return self.fetcher.taken[before:]
 
     def report(self, outcomes: dict[str, dict[str, Any]]) -> list[str]:
-        """Report on held tasks in one message; returns what counted."""
+        """Report on leased tasks in one message; return the reports that counted."""
         reports = [self.fetcher.finished(taskid, **outcome) for taskid, outcome in outcomes.items()]
         return list(self.hear(self.fetcher.answers(*reports)).outcomes)
 
@@ -99,7 +99,7 @@ class Play:
 
 
 def item(name: Name, parents: list[Name], policy: str, **schedule: Any) -> NewTask:
-    """A task as its producer describes it."""
+    """Return a task as its producer describes it."""
     named = tuple(parent.taskid if parent.project == name.project else TaskOf(*parent) for parent in parents)
     return replace(task(name.taskid, **schedule), depends_on=named, on_parent_failure=policy)
 
@@ -253,7 +253,7 @@ def test_nothing_is_left_over_whatever_happens_while_ends_are_still_being_told(s
 
 
 def _disturb(play: Play) -> None:
-    """Something happens, and whatever is under way goes on after it."""
+    """Do something at random, while all work under way goes on."""
     rng, luck, name = play.rng, play.rng.random(), play.rng.choice(NAMES)
     if luck < 0.4:
         names = [each for each in rng.choices(NAMES, k=4) if each.project == name.project]
@@ -290,7 +290,7 @@ def _draw(play: Play, name: Name) -> NewTask:
 
 
 def _come_to_an_end(play: Play) -> None:
-    """Somebody else does all that can be done; the first fetcher is never heard of again."""
+    """Let another fetcher do everything that can be done; the first one stays silent."""
     heir = play.world.fetcher(1000, name="heir")
     for seconds in CALM_SECONDS:
         play.world.advance(seconds)

@@ -1,8 +1,8 @@
-"""Heads of two or three tasks beside a naive list: a real scheduler, and turns in which everything happens at once.
+"""Heads of two or three tasks beside a naive list: a real scheduler, and turns with many requests at once.
 
-Most turns here find an order that is being read further, because nothing is settled between them: what was read for
-such a turn is older than what the turn then does to the very same tasks. After each turn the heads must hold exactly
-what the store has below their floors; what is handed out must be what comes first in the list, with its last body.
+Most turns here find an order that is being read further, because no turn is taken in between: tasks read for
+such a turn are older than its changes of these tasks. After each turn the heads must contain exactly
+the stored tasks below their floors; dispatched tasks must be the first of the list, with their latest bodies.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ schedules: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     ]
 )
 weights = st.sampled_from([1, 1, 1, 400, 3000])
-"""Of bodies, in bytes: a head holds one of the largest, or few of the middle ones."""
+"""Bytes of bodies: a head has room for one of the largest, or a few of the middle ones."""
 
 pushes = st.lists(st.tuples(taskids, schedules, weights), min_size=1, max_size=6)
 
 
 @dataclass
 class Known:
-    """A task, as the list has it."""
+    """Task in the list."""
 
     made: int
     state: str = "over"
@@ -77,7 +77,7 @@ class Known:
 
 @dataclass
 class List:
-    """Every task, and nothing about where it is."""
+    """All tasks, without their places."""
 
     tasks: dict[str, Known] = field(default_factory=dict)
     made: int = 0
@@ -91,13 +91,13 @@ class List:
         return min(ready, key=lambda taskid: ready[taskid].place)
 
     def promote(self) -> None:
-        """What is due is ready."""
+        """Make due tasks ready."""
         for known in self.in_state("delayed").values():
             if known.at <= self.now:
                 known.state = "ready"
 
     def push(self, new: NewTask, outcome: str) -> None:
-        """What a push does whose outcome is known."""
+        """Apply a push with this outcome."""
         if outcome in ("new", "restarted"):
             self.made += 1
             self.tasks[new.taskid] = Known(self.made)
@@ -109,7 +109,7 @@ class List:
             at = schedule.exetime if schedule.delay is None else self.now + WALL + schedule.delay
             known.deferred = structs.replace(new, schedule=structs.replace(schedule, exetime=at, delay=None))
         elif outcome == "rejected":
-            assert known.state == "processing"  # there is no room for one more update that waits for the end of a lease
+            assert known.state == "processing"  # there is no room for one more deferred update
         elif outcome == "cancelled":
             known.state, known.deferred = "over", None
         elif outcome == "merged":
@@ -128,7 +128,7 @@ class List:
         known.state, known.at = ("delayed", at) if at > self.now else ("ready", 0.0)
 
     def end(self, taskid: str, *, ok: bool) -> None:
-        """A lease ends; what was deferred takes effect."""
+        """End a lease, and apply its deferred update."""
         known = self.tasks[taskid]
         deferred, known.deferred = known.deferred, None
         known.state = "over" if ok else "ready"
@@ -137,7 +137,7 @@ class List:
 
 
 class HeadsBesideList(RuleBasedStateMachine):
-    """See the module. Nothing is settled but by the rules that say so."""
+    """State machine of this module; only its rules take pending turns."""
 
     @initialize(
         head_tasks=st.sampled_from([2, 2, 3, 5]),
@@ -164,26 +164,26 @@ class HeadsBesideList(RuleBasedStateMachine):
 
     @rule(items=pushes, more=st.one_of(st.none(), pushes))
     def push(self, items: list[tuple[str, dict[str, Any], int]], more: list[Any] | None) -> None:
-        """One message, or two of the same tasks in one turn."""
+        """Send one message, or two about the same tasks in one turn."""
         self.turn(*[self.new_tasks(each) for each in (items, more) if each])
 
     @rule(schedule=schedules, weight=weights, step=st.sampled_from([1, -1, 2]), crash=st.booleans())
     def push_all(self, schedule: dict[str, Any], weight: int, step: int, crash: bool) -> None:
-        """Many more than a head holds; a process that begins then has read none of them yet."""
+        """Push many more tasks than a head has room for; a process that begins then has read none of them."""
         self.turn(self.new_tasks([(taskid, schedule, weight) for taskid in TASKIDS[::step]]))
         if crash:
             self.world.crash()
 
     @rule(items=pushes, clear=st.booleans())
     def push_elsewhere(self, items: list[tuple[str, dict[str, Any], int]], clear: bool) -> None:
-        """Another project fills, or leaves, the memory that is shared out."""
+        """Fill or free the shared memory by another project."""
         self.turn(self.world.new_tasks("shop", *[self.new_task(*item) for item in items]))
         if clear:
             self.turn(ProjectDo(session="person", n=self.world.n(), project="shop", action="clear"))
 
     @rule(items=pushes, count=st.integers(1, 4))
     def push_and_take(self, items: list[tuple[str, dict[str, Any], int]], count: int) -> None:
-        """What is pushed may be what is handed out."""
+        """Push tasks that may be dispatched in the same turn."""
         self.turn(self.new_tasks(items), self.hello(count))
         self.turn(self.hello(0))
 
@@ -199,7 +199,7 @@ class HeadsBesideList(RuleBasedStateMachine):
 
     @rule(priority=st.integers(-2, 2), digit=st.sampled_from("01"))
     def reprioritise_many(self, priority: int, digit: str) -> None:
-        """An operation meets its tasks one turn later, and more than fit into a head at once."""
+        """Change priorities by an operation, which acts one turn later on more tasks than fit into a head."""
         wanted = TaskFilter(url=f"*/t{digit}*")
         self.turn(
             Bulk(
@@ -219,7 +219,7 @@ class HeadsBesideList(RuleBasedStateMachine):
     @precondition(lambda self: self.fetcher.held)
     @rule(data=st.data(), items=pushes, ok=st.booleans(), first=st.booleans())
     def answer(self, data: st.DataObject, items: list[Any], ok: bool, first: bool) -> None:
-        """Tasks come back, done or unstarted, in one turn with pushes that may be of the same."""
+        """Answer for tasks, done or unstarted, in one turn with pushes that may be of the same tasks."""
         names = data.draw(st.lists(st.sampled_from(sorted(self.fetcher.held)), min_size=1, unique=True))
         handed = [self.fetcher.held.pop(taskid) for taskid in names]
         finished = [TaskReport("news", each.taskid, each.token) for each in handed]
@@ -231,13 +231,13 @@ class HeadsBesideList(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 2, 5, 20]))
     def wait(self, seconds: int) -> None:
-        """Time passes; the next turn finds what is due."""
+        """Pass time; the next turn finds due tasks."""
         self.world.elapsed += seconds
         self.list.now += seconds
 
     @rule(settled=st.booleans())
     def start_again(self, settled: bool) -> None:
-        """A new process knows nothing but two lower bounds."""
+        """Start a new process, which knows nothing but two lower bounds."""
         self.world.crash()
         if settled:
             self.settle()
@@ -253,7 +253,7 @@ class HeadsBesideList(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 6))
     def take(self, count: int) -> None:
-        """Everything that is asked for comes, if it is there."""
+        """Check that all requested tasks come, if they exist."""
         self.settle()
         before, there = len(self.fetcher.held), len(self.list.in_state("ready"))
         self.turn(self.hello(before + count))
@@ -264,7 +264,7 @@ class HeadsBesideList(RuleBasedStateMachine):
     @precondition(lambda self: len(self.list.in_state("over")) < 5)
     @rule(restarted=st.booleans())
     def drain(self, restarted: bool) -> None:
-        """Everything comes to its end, one by one, in the order of the list."""
+        """Let all tasks end, one by one, in the order of the list."""
         if restarted:
             self.start_again(settled=False)
         self.wait(60)
@@ -279,7 +279,7 @@ class HeadsBesideList(RuleBasedStateMachine):
     # ------------------------------------------------------------------------------------ beside the list
 
     def check_bounds(self) -> None:
-        """What is held is within its bounds, but for one task of each order."""
+        """Check the bounds of memory, which one task of each order may exceed."""
         config = self.world.config
         queues = [project.queue for project in self.world.scheduler._state.projects.by_name.values()]
         heads = [head for queue in queues for head in (queue.ready, queue.delayed) if len(head)]
@@ -316,7 +316,7 @@ class HeadsBesideList(RuleBasedStateMachine):
         )
 
     def turn(self, *requests: AnyRequest) -> None:
-        """One turn; the list follows what was answered, and is compared with what was handed out."""
+        """Take one turn; apply its answers to the list, and compare the dispatches."""
         replies = {reply.n: reply for reply in self.world.turn(*requests)}
         for request in requests:
             self.follow(request, replies.get(request.n))
@@ -343,7 +343,7 @@ class HeadsBesideList(RuleBasedStateMachine):
                         self.list.tasks[taskid].deferred = None
 
     def follow_end(self, taskid: str, *, ok: bool) -> None:
-        """A task that was cancelled in this very turn is not to be ended again."""
+        """End a task in the list, unless it was cancelled in the same turn."""
         if self.list.tasks[taskid].state == "processing":
             self.list.end(taskid, ok=ok)
 
@@ -351,7 +351,7 @@ class HeadsBesideList(RuleBasedStateMachine):
         return [lease.taskid for lease in request.leases]
 
     def see(self) -> None:
-        """What was handed out since the last look was the first of the list, or has become due meanwhile."""
+        """Check that tasks dispatched since the last call were the first of the list, or have become due meanwhile."""
         for message in self.fetcher.messages[self.seen :]:
             for handed in message.tasks:
                 known = self.list.tasks[handed.taskid]

@@ -1,4 +1,4 @@
-"""The head of an order beside the whole of it: a sorted list, and a store that is read on when the head runs low."""
+"""Head of an order beside the whole order: a sorted list, and a store that is read when the head runs low."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ priorities = st.integers(-2, 2)
 
 
 class HeadBesideList(RuleBasedStateMachine):
-    """Rule 1 of ``heads``: the heap holds exactly the stored entries below the floor."""
+    """State machine of rule 1 of ``heads``: the heap has exactly the stored entries below the floor."""
 
     @initialize(max_tasks=st.sampled_from([1, 2, 3, 8]), max_size=st.sampled_from([30, 10_000]))
     def begin(self, max_tasks: int, max_size: int) -> None:
@@ -38,7 +38,7 @@ class HeadBesideList(RuleBasedStateMachine):
     @precondition(lambda self: self.tasks)
     @rule(data=st.data(), priority=priorities)
     def reprioritise(self, data: st.DataObject, priority: int) -> None:
-        """A task moves up or down, and back to the very place where it was, too."""
+        """Move a task up or down, and sometimes back to its former place."""
         task = self.take_out(data.draw(st.sampled_from(self.whole)))
         task.priority, task.key = priority, ready_key(priority, task.seq)
         self.insert(task)
@@ -74,7 +74,7 @@ class HeadBesideList(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """A new head knows nothing but a lower bound of what is stored."""
+        """Start with a new head, which knows only a lower bound of the stored entries."""
         low = self.queue.low_key()
         assert all(key >= low for key in self.whole)
         self.queue = Head(low if self.whole else NO_FLOOR)
@@ -99,7 +99,7 @@ class HeadBesideList(RuleBasedStateMachine):
         return self.tasks.pop(key)
 
     def read_on(self) -> None:
-        """The next few of the stored entries at and above the floor."""
+        """Read the next few stored entries at and above the floor."""
         first = bisect_left(self.whole, self.queue.floor)
         some = self.whole[first : first + 2]
         self.queue.refill([self.tasks[key] for key in some], end=first + 2 >= len(self.whole))

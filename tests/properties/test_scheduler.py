@@ -1,4 +1,4 @@
-"""The real scheduler, on a real ledger, beside a naive model: whatever happens, in whatever order."""
+"""The real scheduler, on a real ledger, beside a naive model, under random events in random order."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ usual: list[dict[str, Any]] = [
     {"expires_at": naive.WALL + 45},
 ]
 schedules = st.one_of(st.sampled_from(usual), st.sampled_from(usual), anything)
-"""What is usually asked for, and now and then any mixture."""
+"""Usual schedules, and now and then any mixture."""
 
 pushes = st.tuples(st.sampled_from(TASKIDS), schedules)
 outcomes: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
@@ -161,14 +161,17 @@ class Sent(NamedTuple):
 
 
 class StillWorld(World):
-    """A world that takes no turn by itself."""
+    """World that takes no turn by itself."""
 
     def settle(self) -> None:
         pass
 
 
 class SchedulerBesideModel(RuleBasedStateMachine):
-    """See the module. Time goes in whole seconds, timeouts have odd fractions, so that few things coincide."""
+    """State machine of this module.
+
+    Time goes in whole seconds and timeouts have odd fractions, so that few events coincide.
+    """
 
     @initialize(head=st.sampled_from([2, 3, 4096]))
     def begin(self, head: int) -> None:
@@ -216,7 +219,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         followups: list[tuple[str, dict[str, Any]]],
         pushed: list[tuple[str, dict[str, Any]]],
     ) -> None:
-        """A task is answered for, in good time, late or again, in one turn with pushes that may be of the same."""
+        """Answer for a task in time, late or again, in one turn with pushes that may be of the same task."""
         handed = data.draw(st.sampled_from(self.tokens[-12:]))
         self.let_go(handed)
         item = self.answer_for(handed, outcome, [self.new_task(*each) for each in followups])
@@ -228,7 +231,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
     @precondition(lambda self: any(fetcher.held for fetcher in self.fetchers.values()))
     @rule(outcome=outcomes)
     def answer_everything(self, outcome: dict[str, Any]) -> None:
-        """Every fetcher has the same to say of all that it holds: a site is down, or well."""
+        """Report the same outcome of all leases of all fetchers: a site is down, or well."""
         for name, fetcher in self.fetchers.items():
             items = [self.answer_for(handed, outcome, []) for handed in fetcher.held.values()]
             fetcher.held.clear()
@@ -237,7 +240,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
 
     @rule(project=st.sampled_from(["fast", "duo"]), outcome=outcomes, seconds=st.sampled_from([21, 60]))
     def a_site_is_down(self, project: str, outcome: dict[str, Any], seconds: int) -> None:
-        """Everything fails, in the checks after a pause, too, or they come to another end."""
+        """Let all tasks fail, also in the checks after a pause, or end with another outcome."""
         self.push(project, [(taskid, {"force_update": True}) for taskid in TASKIDS])
         for end in ({"ok": False, "error": "HTTP 500", "retry_after": None}, outcome):
             self.greet("f0", capacity=5, wants=None, deaf=False)
@@ -247,7 +250,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
 
     @rule(times=st.sampled_from([2, 3, 4]), seconds=st.sampled_from([0, 1]))
     def a_site_is_busy(self, times: int, seconds: int) -> None:
-        """Everything is put off by nothing, again and again."""
+        """Put all tasks off by nothing, again and again."""
         for _ in range(times):
             self.greet("f0", capacity=5, wants=None, deaf=False)
             self.answer_everything({"ok": False, "retry_after": 0.0})
@@ -288,13 +291,13 @@ class SchedulerBesideModel(RuleBasedStateMachine):
     @precondition(lambda self: self.sent)
     @rule(data=st.data())
     def repeat(self, data: st.DataObject) -> None:
-        """A request comes again: its answer is the same, and nothing else happens."""
+        """Repeat a request: its answer is the same, and nothing else happens."""
         sent = data.draw(st.sampled_from(self.sent[-9:]))
         (reply,) = self.take_turn(sent.request, is_repeat=True)
         assert reply == sent.reply
         self.settle()
 
-    # ------------------------------------------------------------------------------------ people
+    # ------------------------------------------------------------------------------------ operators
 
     @rule(project=projects, taskids=st.lists(st.sampled_from(TASKIDS), min_size=1, max_size=4), items=st.lists(pushes))
     def cancel(self, project: str, taskids: list[str], items: list[tuple[str, dict[str, Any]]]) -> None:
@@ -326,7 +329,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         apart: bool,
         seconds: float | None,
     ) -> None:
-        """Something is done with a project, between pushes before and after it, in one turn or in two."""
+        """Act on a project between pushes before and after it, in one turn or in two."""
         seconds = seconds if action == "pause" else None
         request = ProjectDo(session="person", n=self.world.n(), project=project, action=action, seconds=seconds)
         around = [self.push_request(project, items) for items in (before, after)]
@@ -379,7 +382,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         items: list[tuple[str, dict[str, Any]]],
         crash: bool,
     ) -> None:
-        """A bulk operation; tasks that come in its turn are too new for it; a crash in its midst changes nothing."""
+        """Run a bulk operation, which skips tasks that arrive in its turn; a crash within it changes nothing."""
         named = [state for state in STATES if state in states and state in naive.SENSIBLE[action]]
         wanted = TaskFilter(named, which.url, which.error)  # type: ignore[arg-type]
         about: dict[str, Any] = {"project": project} if project else {"group": "g"}
@@ -416,7 +419,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
 
     @rule(how=st.sampled_from(["kill", "stop", "reboot", "clean reboot"]), away=st.sampled_from([0, 3, 90]))
     def restart(self, how: str, away: int) -> None:
-        """The daemon is away for so long; then fetchers say hello."""
+        """Restart the daemon after some seconds; then fetchers send a hello."""
         self.model.age_freshness()
         self.world.elapsed += away
         clean = how in ("stop", "clean reboot")
@@ -428,7 +431,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         self.greet_all()
 
     def greet_all(self) -> None:
-        """A second after the start, or else the end of a lease and of its fetcher's time to be heard would coincide."""
+        """Send hellos a second after the start, so that the ends of leases and of fetchers' times don't coincide."""
         self.pass_seconds(1)
         for name in FETCHERS:
             self.greet(name, capacity=1, wants=None, deaf=False)
@@ -446,8 +449,10 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         return self.world.elapsed, self.world.elapsed + self.world.wall_step
 
     def greet(self, name: str, capacity: int, wants: list[str] | None, deaf: bool, works: bool = False) -> None:
-        """A fetcher that hears again says hello; ``deaf``: after that, what is sent to it gets lost; ``works``: it has
-        not finished with tasks whose leases have ended."""
+        """Send a fetcher's hello; it receives messages again.
+
+        ``deaf``: later messages to it get lost; ``works``: it still runs tasks whose leases have ended.
+        """
         fetcher = self.fetchers[name]
         fetcher.deaf = False
         facts: dict[str, Any] = {"capacity": capacity, "projects": wants, "holds": fetcher.holds, "seen": fetcher.seen}
@@ -459,12 +464,12 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         fetcher.deaf = deaf
 
     def turn(self, *requests: AnyRequest) -> None:
-        """Let requests be heard in one turn, and whatever comes of it happen."""
+        """Send requests in one turn, and apply their effects."""
         self.take_turn(*requests)
         self.settle()
 
     def take_turn(self, *requests: AnyRequest, is_repeat: bool = False) -> list[AnyReply]:
-        """One turn of the scheduler, and of the model; compare what was answered."""
+        """Take one turn of the scheduler and of the model; compare the answers."""
         numbers = {name: session.number for name, session in self.model.sessions.items()}
         self.model.begin_turn(*self.times())
         unlisted = self.unlisted()
@@ -488,7 +493,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         return [replies[request.n] for request in requests if request.n in replies]
 
     def unlisted(self) -> set[tuple[str, str]]:
-        """Tasks that are being processed and that the store has by their leases only."""
+        """Return processing tasks that the store has only by their leases."""
         projects = self.world.scheduler._state.projects.by_name.values()
         return {
             (project.name, task.taskid)
@@ -498,13 +503,13 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         }
 
     def note_listed(self, listed: set[tuple[str, str]]) -> None:
-        """A bulk operation that reaches a project has its leases written anew, as they are in memory."""
+        """Record that a bulk operation writes the leases of a project that it reaches anew, as they are in memory."""
         for name, each, lease in self.model.leases():
             if (name, each.new.taskid) in listed:
                 lease.kept = lease.deadline
 
     def compare(self, request: AnyRequest, reply: AnyReply) -> None:
-        """Do in the model what was asked, and see that it comes to the same."""
+        """Apply the request to the model, and compare the replies."""
         model = self.model
         match request, reply:
             case NewTasks(), NewTasksReply():
@@ -615,7 +620,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         return True
 
     def check_sent_again(self, hello: Hello, last: int) -> None:
-        """What the fetcher has not seen comes again, message by message, without gaps."""
+        """Check that messages that the fetcher has not seen come again, one by one, without gaps."""
         again = {
             said.message.number: [each.token for each in said.message.tasks]
             for said in self.world.said
@@ -626,7 +631,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
             assert sorted(again[missing]) == sorted(leased)
 
     def pass_seconds(self, seconds: int) -> None:
-        """Let time pass, and the scheduler sleep through it as far as it can."""
+        """Pass time; the scheduler sleeps through it as far as it can."""
         end = self.world.elapsed + seconds
         while self.world.elapsed < end:
             self.model.age_freshness()
@@ -635,7 +640,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
             self.settle()
 
     def take_over_levels(self) -> None:
-        """What a bucket gained after it was last written is lost when the clock starts again; not more than that."""
+        """Drop the tokens, and no more, that a bucket gained after its last write, when the clock starts again."""
         state = self.world.scheduler._state
         real = [(self.model.projects[name].bucket, project.bucket) for name, project in state.projects.by_name.items()]
         real += [(self.model.shared[name], shared.bucket) for name, shared in state.shared.items()]
@@ -644,7 +649,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
             bucket.level = min(bucket.level, Fraction(loaded.level))
 
     def observe(self) -> None:
-        """Let the model do what the last turn did of itself."""
+        """Apply the turn's own work to the model."""
         self.model.pass_time()
         self.model.step()
         numbers = {project.number: project.name for project in self.world.scheduler._state.projects.by_name.values()}
@@ -662,8 +667,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         self.events += [(event.kind, event.project) for event in self.world.events]
 
     def see(self, session: str, message: Select) -> list[tuple[int, str, int, Assignment]]:
-        """What the message gives away, each with the number that its token is made of: it says in which order, while
-        messages are by fetchers."""
+        """Return the tasks of a message, each with the number in its token, which gives the order over messages."""
         facts = self.model.sessions[session]
         if message.number <= facts.number:
             return []
@@ -673,7 +677,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         return [(handed.token ^ mask, session, message.number, handed) for handed in message.tasks]
 
     def let_expire(self) -> None:
-        """See which of the tasks that are not worth running any more have ended."""
+        """Apply the ends of expired tasks."""
         state = self.world.scheduler._state
         for name, project in self.model.projects.items():
             for each in project.in_state("ready"):
@@ -691,7 +695,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         raise AssertionError("the scheduler does not come to rest")
 
     def compare_what_was_told(self) -> None:
-        """At the end of a moment: a lease that has run out may have to wait a turn for its task to be read."""
+        """Compare the dispatches at the end of a moment: an expired lease may wait a turn for its task to be read."""
         assert sorted(self.events) == sorted(self.model.events)
         assert sorted(self.answers) == sorted(self.model.answers)
         for told in (self.events, self.answers, self.model.events, self.model.answers):
@@ -700,7 +704,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
     # ------------------------------------------------------------------------------------ after each rule
 
     def read(self, *requests: AnyRequest) -> list[Any]:
-        """Ask something that changes nothing, in a turn of its own."""
+        """Send requests that change nothing, in a turn of their own."""
         return self.take_turn(*requests, is_repeat=True)
 
     @invariant()
@@ -815,7 +819,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
 
 @pytest.fixture(scope="module", autouse=True)
 def small_pages() -> Iterator[None]:
-    """Pages of operations that a few tasks fill."""
+    """Make pages of operations so small that a few tasks fill them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bulk, "PAGE_TASKS", naive.PAGE_TASKS)
         patch.setattr(sweep, "SWEPT_TASKS", naive.SWEPT_TASKS)

@@ -1,6 +1,6 @@
 """Random traffic in a project with slots, on the real scheduler, beside a naive model of them and beside plain laws.
 
-What happens is drawn from a seed. Memory is tiny in many worlds, so that slots come and go all the time.
+Events are drawn from a seed. Memory is tiny in many worlds, so that slots come and go all the time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SEEDS: Final = st.integers(0, 1 << 32)
 STEPS: Final = 40
 TASKS: Final = 40
 CALM_STEPS: Final = 400
-"""Of half a minute each; within them everything comes to its end."""
+"""Steps of half a minute, within which every task ends."""
 
 OUTCOMES: Final[tuple[dict[str, Any], ...]] = (
     {}, {}, {}, {}, {"ok": False, "retry": False}, {"ok": False, "error": "HTTP 404"},
@@ -39,7 +39,7 @@ DIVISIONS: Final = ("host", "domain", "named")
 
 @contextmanager
 def tiny_memory(rng: Random) -> Iterator[None]:
-    """Draw bounds of what is in memory, and of what a turn reads and moves."""
+    """Draw bounds of memory, and of the reads and moves of a turn."""
     bounds: tuple[tuple[Any, str, tuple[int, ...]], ...] = (
         (slot_table, "FRONT_SLOTS", (2, 512)),
         (slot_table, "FIRST_TASKS", (1, 2, 8)),
@@ -56,7 +56,7 @@ def tiny_memory(rng: Random) -> Iterator[None]:
 
 
 class Play:
-    """A world drawn from a seed, a fetcher that does what comes, and what has happened, for whoever reads a failure."""
+    """World drawn from a seed, a fetcher, and the events so far, to be shown with a failure."""
 
     def __init__(self, rng: Random, *, is_tiny: bool = True) -> None:
         self.rng = rng
@@ -82,7 +82,7 @@ class Play:
         self._is_running = True
 
     def traffic(self) -> None:
-        """Something happens."""
+        """Do something at random."""
         rng, luck = self.rng, self.rng.random()
         if luck < 0.42:
             self.world.turn(self.world.new_tasks("news", *[self._draw() for _ in range(rng.randint(1, 6))]))
@@ -98,7 +98,7 @@ class Play:
             self.world.settle()
 
     def die(self) -> None:
-        """The daemon or the machine dies, or is stopped; another one begins."""
+        """Kill or stop the daemon or the machine, and start another one."""
         luck = self.rng.random()
         self.happened.append("dies")
         if luck < 0.4:
@@ -109,7 +109,7 @@ class Play:
             self.world.reboot(clean=luck < 0.8)
 
     def divide(self) -> None:
-        """The project is divided otherwise, or no more."""
+        """Divide the project anew, or no longer."""
         by = self.rng.choice(("none", *DIVISIONS))
         self.happened.append(by)
         self.model.divided(by, self.world.elapsed)
@@ -126,7 +126,7 @@ class Play:
         self.world.advance(seconds)
 
     def report(self, most: int = 3, outcomes: tuple[dict[str, Any], ...] = OUTCOMES) -> None:
-        """Report on some of what it has; now and then how long a fetch took."""
+        """Report on some leases; now and then with the seconds of the fetch."""
         self.fetcher.hello()
         held = sorted(self.fetcher.held)
         taskids = self.rng.sample(held, min(len(held), self.rng.randint(1, most)))
@@ -143,7 +143,7 @@ class Play:
             ]
         )
         self.happened.append(done)
-        # What counts is known when the turn is over, and what the turn hands out has to be judged before.
+        # Reports that count are known after the turn, but its dispatches have to be judged before.
         in_force = {each.token for each in self.world.leased()}
         for each, seconds in zip(handed, took, strict=True):
             if seconds is not None and each.token in in_force:
@@ -152,10 +152,10 @@ class Play:
             assert isinstance(reply, DoneReply)
 
     def at_rest(self) -> None:
-        """While the fetcher waits, no task waits whose slot may go."""
+        """Check that no task of a slot that may go waits while the fetcher waits."""
         self.world.settle()
-        self.fetcher.hello()  # the answer says what has ended …
-        self.fetcher.hello()  # … and this one, that it has let go of it
+        self.fetcher.hello()  # the answer names ended leases …
+        self.fetcher.hello()  # … and this hello shows that they are dropped
         ready = self.model.rested(self.world)
         leased = {each.token for each in self.world.leased()}
         has_room = len(leased) < self.fetcher.capacity and leased.issuperset(self.fetcher.holds)
@@ -167,7 +167,7 @@ class Play:
         assert not waits, f"{waits} could go, and the fetcher has room"
 
     def come_to_an_end(self) -> None:
-        """Everything that was pushed is done."""
+        """Let all pushed tasks be done."""
         self.act("resume")
         for _ in range(CALM_STEPS):
             self.at_rest()
@@ -198,7 +198,7 @@ class Play:
 
 
 def _draw_pace(rng: Random) -> tuple[dict[str, Any], Pace, Pace]:
-    """The setting ``slot``, the pace of each slot by them, and that of some which have one of their own."""
+    """Draw the setting ``slot``, the pace of each slot by it, and that of slots with a pace of their own."""
     most = rng.choice((1, 1, 1, 3, inf))
     own = {"patterns": {OWN_PATTERN: {"delay": 7.0, "max_processing": 2}}}
     if rng.random() < 0.25:

@@ -1,6 +1,6 @@
-"""Sites of which each page is made of its url alone: ordinary ones that are large, and traps that never end.
+"""Sites whose pages are made from their urls alone: large ordinary ones, and traps that never end.
 
-A site is a function: local url of a page ──► local urls of its links. Chance is a checksum of what it is asked for.
+A site is a function: local url of a page ──► local urls of its links. Checksums of the url stand in for chance.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HOST: Final = "http://site.example.org"
 
 
 class Found(NamedTuple):
-    """A new task of a crawl: where it was found, and another link of that page."""
+    """New task of a crawl: its url, the page that led to it, and another link of that page."""
 
     url: str
     depth: int
@@ -27,7 +27,7 @@ class Found(NamedTuple):
 
 
 def crawl(site: Site, most: int) -> Iterator[Found]:
-    """The new tasks of a crawl that goes breadth first, at most so many."""
+    """Yield up to ``most`` new tasks of a crawl, breadth first."""
     waiting, known = deque([("/", 0)]), {"/"}
     while waiting:
         page, depth = waiting.popleft()
@@ -47,7 +47,7 @@ def crawl(site: Site, most: int) -> Iterator[Found]:
 
 
 def shop(page: str) -> list[str]:
-    """A shop of 300,000 items: lists that lead only to the next one, items that lead to others like them."""
+    """Shop of 300,000 items: lists link only to the next list, items to similar items."""
     if page == "/":
         return [f"/{_word('list', n)}?page=1" for n in range(40)]
     if "page=" in page:
@@ -58,7 +58,7 @@ def shop(page: str) -> list[str]:
 
 
 def news(page: str) -> list[str]:
-    """News by date and title, of 1,500 pages by time that lead only to the next one."""
+    """News by date and title, with 1,500 chronological pages that link only to the next one."""
     if page == "/":
         return ["/archive?page=1", "/about"]
     if page.startswith("/archive"):
@@ -70,7 +70,7 @@ def news(page: str) -> list[str]:
 
 
 def forum(page: str) -> list[str]:
-    """A forum by numbers: topics of several pages, members."""
+    """Forum with numbered topics of several pages, and members."""
     if page == "/":
         return [f"/viewforum.php?f={n}" for n in range(1, 30)]
     numbers = _numbers(page)
@@ -87,7 +87,7 @@ def forum(page: str) -> list[str]:
 
 
 def manual(page: str) -> list[str]:
-    """A manual of four levels in twenty languages; each page leads to its translations."""
+    """Manual of four levels in twenty languages; each page links to its translations."""
     languages = [_word("language", n, syllables=1) for n in range(20)]
     if page == "/":
         return [f"/{language}/manual" for language in languages]
@@ -98,7 +98,7 @@ def manual(page: str) -> list[str]:
 
 
 def pictures(page: str) -> list[str]:
-    """Pictures and people by ids of 32 signs, in parameters and in the path."""
+    """Pictures and people by ids of 32 characters, in parameters and in the path."""
     if page == "/":
         return [f"/user/{_id('user', n)}/pictures" for n in range(400)]
     if page.endswith("pictures"):
@@ -108,7 +108,7 @@ def pictures(page: str) -> list[str]:
 
 
 def documents(page: str) -> list[str]:
-    """Documents by ids of 32 signs, each of which leads to others and to their histories."""
+    """Documents by ids of 32 characters, which link to others and to their histories."""
     if page == "/":
         return [f"/document?id={_id('document', n)}" for n in range(100)]
     others = [_id("document", _chance(200_000, page, n)) for n in range(8)]
@@ -126,7 +126,7 @@ def directory(page: str) -> list[str]:
 
 
 def sources(page: str) -> list[str]:
-    """Repositories: deep folders of a few names, files, and commits by their ids."""
+    """Repositories: deep folders of a few names, files, and commits by id."""
     if page == "/":
         return [f"/group/project-{n}/tree/main" for n in range(60)]
     group, project, kind, *path = page.partition("?")[0].strip("/").split("/")
@@ -144,7 +144,7 @@ def sources(page: str) -> list[str]:
 
 
 def thread(page: str) -> list[str]:
-    """A single thread of 4,000 pages, each of which leads only to the next one and to those who wrote on it."""
+    """Single thread of 4,000 pages, each of which links only to the next one and to its authors."""
     if page == "/":
         return ["/thread/1?page=1"]
     if "thread" not in page:
@@ -155,7 +155,7 @@ def thread(page: str) -> list[str]:
 
 
 def comics(page: str) -> list[str]:
-    """Sixty comics of 34 years, one a day."""
+    """Sixty comics of 34 years, one strip a day."""
     parts = page.strip("/").split("/")
     if page == "/":
         return [f"/comic/{_word('comic', n)}" for n in range(60)]
@@ -165,7 +165,7 @@ def comics(page: str) -> list[str]:
 
 
 def catalogue(page: str) -> list[str]:
-    """Lists of nine kinds in four orders, and three further pages of each thing."""
+    """Lists of nine kinds in four orders, and three further pages of each item."""
     if page == "/":
         return [f"/list?kind={n}" for n in range(9)]
     if page.startswith("/list"):
@@ -181,7 +181,7 @@ def catalogue(page: str) -> list[str]:
 
 
 def calendar(page: str) -> list[str]:
-    """A calendar with the month before and the next one, and pages of days."""
+    """Calendar that links to the month before and the next one, and to pages of days."""
     if page == "/":
         return ["/calendar?month=2024-05", *[f"/page/{_word(n)}" for n in range(50)]]
     if "month" not in page:
@@ -192,57 +192,57 @@ def calendar(page: str) -> list[str]:
 
 
 def years(page: str) -> list[str]:
-    """A calendar that only goes on, by its path."""
+    """Calendar that only goes forward, by its path."""
     year, month = _numbers(page) or (2024, 5)
     return ["/", f"/calendar/{_month(year, month + 1).replace('-', '/')}"]
 
 
 def session_ids(page: str) -> list[str]:
-    """A shop of 330 pages, each of which puts another session id into its links."""
+    """Shop of 330 pages, each of which puts a new session id into its links."""
     pages = [f"/about/{_word(n)}" for n in range(30)] + [f"/item/{_chance(300, page, n)}" for n in range(8)]
     return [f"{each}?sid={_id('session', page)}" for each in pages]
 
 
 def session_paths(page: str) -> list[str]:
-    """Session ids in the path, in a shop of 100,000 items."""
+    """Shop of 100,000 items with session ids in the path."""
     return [f"/item/{_chance(100_000, page, n)};jsessionid={_id('session', page)}" for n in range(20)]
 
 
 def login(page: str) -> list[str]:
-    """A login that leads to itself, with where it came from in a parameter, in a site of 2,000 pages."""
+    """Login that links to itself with its origin in a parameter, in a site of 2,000 pages."""
     pages = [f"/page/{_chance(2000, page, n)}" for n in range(4)]
     back = f"/login?next={quote(page, safe='')}"
     return ["/", *(pages if "login" not in page else []), *([back] if len(back) < 8192 else [])]
 
 
 def steps(page: str) -> list[str]:
-    """A login that counts how often it was come to."""
+    """Login with a counter of visits in its url."""
     return ["/", f"/login?step={(_numbers(page) or [0])[0] + 1}"]
 
 
 def filters(page: str) -> list[str]:
-    """A search with six filters of words, in any combination."""
+    """Search with six filters of words, in any combination."""
     return _filtered(page, {name: [_word(name, n) for n in range(5)] for name in FILTERS}, "/shop?{}", "=", "&")
 
 
 def filters_by_number(page: str) -> list[str]:
-    """The same by numbers."""
+    """Search with filters of numbers, in any combination."""
     return _filtered(page, {name: [str(n) for n in range(1, 7)] for name in (*FILTERS, "fit")}, "/shop?{}", "=", "&")
 
 
 def filters_in_path(page: str) -> list[str]:
-    """The same as folders."""
+    """Search with filters as folders, in any combination."""
     return _filtered(page, {name: [_word(name, n) for n in range(5)] for name in FILTERS}, "/shop/{}", "-", "/")
 
 
 def spiral(page: str) -> list[str]:
-    """Relative links to five folders, on a page that the server gives for every folder."""
+    """Page with relative links to five folders, which the server gives for every folder."""
     folder = page.rpartition("/")[0]
     return ["/", *[f"{folder}/{name}/index.html" for name in ("about", "products", "contact", "news", "jobs")]]
 
 
 def staircase(page: str) -> list[str]:
-    """A single relative link, likewise."""
+    """Page with a single relative link, which the server gives for every folder."""
     folder = page.rpartition("/")[0]
     return ["/", f"{folder}/more/index.html"] if len(folder) < 8192 else ["/"]
 
@@ -265,7 +265,7 @@ TRAPS: Final[dict[Site, str]] = {
     filters_in_path: "combined",
     staircase: "repeated",
 }
-"""With what tells them."""
+"""Traps with the kind that is found."""
 
 
 def _filtered(page: str, filters: dict[str, list[str]], form: str, is_: str, and_: str) -> list[str]:
@@ -291,7 +291,7 @@ def _chance(most: int, *of: object) -> int:
 
 
 def _checksum(*of: object) -> int:
-    # Once more, as equal ends have checksums that differ in few bits.
+    # A second checksum, because equal ends have checksums that differ in few bits.
     return crc32(str(crc32(repr(of).encode())).encode() * 2) >> 3
 
 

@@ -15,7 +15,7 @@ PACES = [(0.001, 1.0), (0.1, 1.0), (1 / 3, 3.0), (1.0, 1.0), (7.3, 20.0), (100.0
 
 
 def run(bucket: Bucket, until: float) -> Iterator[tuple[float, int]]:
-    """Take whatever there is as soon as there is any: (when, how many) each time."""
+    """Take all tokens as soon as there are any; yield the time and number of each take."""
     now = bucket.at
     while now <= until:
         if count := int(bucket.available(now)):

@@ -1,4 +1,4 @@
-"""Jitter: evenly spread, and the same of the same values."""
+"""Jitter: evenly spread, and always the same for equal values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several requests in one turn: what was looked up before the turn is older than what the turn has done already."""
+"""Several requests in one turn: changes of the turn override what was looked up before it."""
 
 from __future__ import annotations
 

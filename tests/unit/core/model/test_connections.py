@@ -1,4 +1,4 @@
-"""Connections: no one holds more than half of all leases, whatever number of sessions it uses."""
+"""Connections: none has more than half of all leases, however many sessions it uses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def world(make_world: MakeWorld) -> World:
 
 
 def crowd(world: World, count: int, connection: str = "one", capacity: int = 3) -> list[Fetcher]:
-    """Fetchers that share a connection, and have said hello."""
+    """Make fetchers that share a connection and have sent a hello."""
     names = [f"{connection}-{number}" for number in range(count)]
     world.connections |= dict.fromkeys(names, connection)
     return [world.fetcher(capacity, name=name) for name in names]

@@ -1,4 +1,4 @@
-"""Bins for durations: each number has one, and the middle of a bin is near whatever is in it."""
+"""Bins for durations: each duration has one, and the middle of a bin is near each value in it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from taskqueue.protocol.values import EventTotals
 NOW = Wall(1e9)
 
 WORST = (2**0.5 - 1) / (2**0.5 + 1)
-"""Between the middle of half an octave and its ends, in proportion."""
+"""Largest relative distance of the middle of half an octave from its ends."""
 
 
 @given(st.integers(HALVES_FROM, 2_965_000))
@@ -67,7 +67,7 @@ def test_what_an_older_store_has_of_an_octave_is_in_the_first_bin_of_that_octave
 
 
 def test_counters_of_an_older_store_are_shown_and_go_on() -> None:
-    """As a store of before has them: one attempt of 1 s and two of 30 s, and no number that tells how many bins."""
+    """An old record has one attempt of 1 s, two of 30 s, and no number of bins."""
     octaves = [int(n == 10) + 2 * (n == 15) for n in range(24)]
     columns = [[[1], [], [3], [], [], []]] * 3 + [[[61_000], *([n] if n else [] for n in octaves)]] * 3
     rings = msgspec.Raw(msgspec.msgpack.encode(columns))

@@ -1,4 +1,4 @@
-"""Which failures the store has: how many, since when, and which of them have been kept for long enough."""
+"""Bounds of the failures in the store: their number, the oldest one, and those past their retention."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def number(key: int) -> int:
     return key & ((1 << SEQ_BITS) - 1)
 
 
-# ------------------------------------------------------------------------------------------------ what it knows
+# ------------------------------------------------------------------------------------------------ bounds
 
 
 def test_of_nothing_there_is_nothing_to_drop() -> None:
@@ -58,7 +58,7 @@ def test_a_failure_before_the_first_one_is_the_first_one() -> None:
     assert (log.low, log.at) == (key, NOW - 100)
 
 
-# ------------------------------------------------------------------------------------------------ what is old
+# ------------------------------------------------------------------------------------------------ retention
 
 
 def test_what_is_a_week_old_is_old_and_what_soon_will_be_goes_with_it() -> None:
@@ -84,7 +84,7 @@ def test_when_there_is_one_too_many_some_of_the_first_ones_go() -> None:
 
 
 def test_when_nothing_on_a_page_is_old_it_says_so_and_need_not_be_looked_at_again() -> None:
-    """Times and numbers may disagree: what is first by its time is not by its number."""
+    """Times and numbers may disagree: the first failure by time is not the first by number."""
     log = FailureLog(time_key(NOW, 1), time_key(NOW + 1, 2 * FAILURES_MOST))
     page = kept(time_key(NOW, 2 * FAILURES_MOST - 5))
 

@@ -1,4 +1,4 @@
-"""A waiting line, beside a sorted list."""
+"""A waiting line beside a sorted list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEPS = st.lists(
 
 
 def order(line: WaitingLine[str, str]) -> list[str]:
-    """Who would be served, one after the other."""
+    """Serve all members, and return their order."""
     served = []
     while line.front:
         served.append(next(iter(line.front.values())))

@@ -1,4 +1,4 @@
-"""Which crawls look like a trap: five of five kinds of traps do, and no ordinary site, however large."""
+"""Detection of traps: five of five kinds of traps are found, and no ordinary site is, however large."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TASKS = 5 * GROWING // 2
 
 
 def findings(site: Site, tasks: int = TASKS) -> list[Finding]:
-    """What is found in a crawl of the site of so many tasks."""
+    """Return the findings in a crawl of the site of ``tasks`` tasks."""
     growth, sampling, made = Growth(), Sampling(GROWING), []
     for count, found in enumerate(crawl(site, tasks), 1):
         if count >= sampling.at:
@@ -68,7 +68,7 @@ def test_any_url_can_be_looked_at(url: str) -> None:
 
 
 def looked_at(sampling: Sampling, tasks: int) -> list[int]:
-    """The numbers of the tasks that are looked at, of so many."""
+    """Return the numbers of the tasks that are sampled, of ``tasks``."""
     looked = []
     for count in range(1, tasks + 1):
         if count >= sampling.at:

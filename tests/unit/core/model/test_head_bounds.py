@@ -1,4 +1,4 @@
-"""Bounds and order of heads, where a bound that is off by one, or a heap that is none, would show."""
+"""Bounds and order of heads: a bound that is off by one, or a heap out of order, would show."""
 
 from __future__ import annotations
 

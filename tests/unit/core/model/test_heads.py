@@ -1,4 +1,4 @@
-"""Head and Processing, each on its own; what a TaskQueue tells of the delayed."""
+"""Head and Processing by themselves, and the due times of a TaskQueue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values counted by classes."""
+"""Histograms: values counted by class."""
 
 from __future__ import annotations
 

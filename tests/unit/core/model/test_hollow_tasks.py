@@ -1,4 +1,4 @@
-"""Tasks without their specs: which are read, which are let go of, which are awaited."""
+"""Hollow tasks: which specs are read, released and awaited."""
 
 from __future__ import annotations
 

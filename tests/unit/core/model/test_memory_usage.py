@@ -1,4 +1,4 @@
-"""What all projects hold in memory together is bounded, however many tasks wait; and nothing is lost by it."""
+"""Memory of all projects together: bounded, however many tasks wait, and without losses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def world(**config: Any) -> World:
 
 
 def held(world: World) -> int:
-    """Bytes of all heads; a look inside."""
+    """Return the bytes of all heads, read from the state."""
     queues = [project.queue for project in world.scheduler._state.projects.by_name.values()]
     return sum(queue.ready.bytes + queue.delayed.bytes for queue in queues)
 

@@ -1,4 +1,4 @@
-"""Operations that are under way have their turns; some that have ended are remembered."""
+"""The table of operations: running ones take turns, and some ended ones are remembered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left to do for projects: each has its turn, and one that is gone has nothing left."""
+"""Pending work of projects: each has its turn, and a deleted project has no work left."""
 
 from __future__ import annotations
 

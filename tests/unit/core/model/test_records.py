@@ -1,4 +1,4 @@
-"""Records are what older stores have: their bytes stay, and whoever is shown one gets the bytes that it always got."""
+"""Records in older stores and in replies: their bytes never change."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_a_view_that_is_made_of_a_record_has_the_bytes_that_it_always_had(view: 
 
 
 def read_by(module: ModuleType) -> Iterator[Any]:
-    """What the decoders of a module read."""
+    """Yield the types that the decoders of a module read."""
     for value in vars(module).values():
         decoder = getattr(value, "__self__", None)
         if isinstance(decoder, Decoder):
@@ -216,7 +216,7 @@ def read_by(module: ModuleType) -> Iterator[Any]:
 
 
 def structs_in(kind: Type) -> Iterator[type[Struct]]:
-    """The Structs in a type, itself included."""
+    """Yield the Structs in a type, itself included."""
     if isinstance(kind, StructType):
         yield kind.cls
         inside = [field.type for field in kind.fields]
@@ -229,7 +229,7 @@ def structs_in(kind: Type) -> Iterator[type[Struct]]:
 
 
 def structs_of(value: Any) -> Iterator[type[Struct]]:
-    """The Structs of a value, its own type included."""
+    """Yield the Structs of a value, its own type included."""
     if isinstance(value, Struct):
         yield type(value)
     parts = astuple(value) if isinstance(value, Struct) else value.values() if isinstance(value, dict) else value

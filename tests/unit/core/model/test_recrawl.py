@@ -1,4 +1,4 @@
-"""The two decision tables, without anything around them: what a new-task leads to, and what a failure leads to."""
+"""Two decision tables by themselves: outcomes of a new-task, and of a failure."""
 
 from __future__ import annotations
 

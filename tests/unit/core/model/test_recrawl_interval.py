@@ -1,4 +1,4 @@
-"""The interval of a page by itself: where it comes to rest, and what it never does."""
+"""Recrawl intervals by themselves: where an interval settles, and its bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long what is left takes: the pure estimate, with plain numbers for what happened. Crawls: ``benchmarks``."""
+"""Estimate of the remaining time: the pure function, with plain numbers of events. ``benchmarks`` has whole crawls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEFT = 1000
 
 
 def recent(seconds: float, ended: Sequence[int], new: Sequence[int] = (), retried: Sequence[int] = ()) -> Recent:
-    """What happened in each period, the present one first; nothing before what is given."""
+    """Make the events of each period, the present one first; earlier periods are empty."""
     columns = [[*each, *[0] * (PERIODS - len(each))] for each in (new, ended, retried)]
     return Recent(seconds, seconds, columns[0], columns[1], [a + b for a, b in zip(*columns[1:], strict=True)])
 
@@ -35,7 +35,7 @@ def hour(ended: Sequence[int], new: Sequence[int] = (), retried: Sequence[int] =
 
 
 STEADY = minutes([10] * PERIODS), hour([120] * PERIODS)
-"""One a second."""
+"""Events of a steady crawl: a task a second."""
 
 
 def told(
@@ -50,7 +50,7 @@ def told(
 
 
 def ends_in(found: Remaining, seconds: float) -> bool:
-    """Whether it is told to end in so many seconds, with the margin at both sides and nothing else."""
+    """Return whether the estimate is ``seconds``, with exactly the margin on both sides."""
     assert found.reason == ""
     return (found.soonest_seconds, found.latest_seconds) == pytest.approx(
         (seconds * (1 - MARGIN), seconds * (1 + MARGIN)), rel=0.001
@@ -114,7 +114,7 @@ def test_what_was_pushed_at_once_is_no_growth() -> None:
 @pytest.mark.parametrize("periods", range(1, 8))
 @pytest.mark.parametrize("pushed_in", [1, 2])
 def test_a_crawl_that_only_becomes_less_is_never_told_to_grow(periods: int, pushed_in: int) -> None:
-    """300 tasks, pushed within a period or two and done at 4 a second, asked every ten seconds."""
+    """300 tasks are pushed within a period or two and done at 4 a second; the estimate is read every ten seconds."""
     left = 300 - 40 * periods
     new = [*[0] * periods, 300]
     ended = [*[40] * (periods - 1), 35, 5]
@@ -140,7 +140,7 @@ def test_bursts_that_rise_as_high_again_and_again_have_no_end_in_sight() -> None
 
 
 def test_an_hour_that_ended_with_nothing_left_says_nothing_of_the_next_crawl() -> None:
-    """As many are pushed every ten minutes, and done before the next ones come."""
+    """As many tasks are pushed every ten minutes, and done before the next ones come."""
     lately = minutes([20] * 24), hour([240, 240, *[0, 0, 240, 240, 240] * 5], [0, 720, *[0, 0, 0, 0, 720] * 5])
 
     assert told(lately, left=240, runnable=240, unfinished=240).reason == ""
@@ -183,7 +183,7 @@ def test_what_waits_for_a_retry_or_for_its_time_gets_no_time() -> None:
 
 
 def test_time_passes_in_active_hours_only() -> None:
-    """Open for ten minutes of each hour, of which five are left."""
+    """The project is open for ten minutes of each hour, of which five are left."""
 
     def hours(at: float) -> Hours:
         hour_began = NOW - 300 + (at - NOW + 300) // 3600 * 3600

@@ -1,4 +1,4 @@
-"""How fast a slot goes: who is heard when several say it, and what delays, rates and bursts come to."""
+"""Pace of a slot: which of several settings wins, and the results of delays, rates and bursts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taskqueue.settings.slot_choice import PLAIN_CHOICE, SlotChoice
 
 
 def pace(name: str = "a.org", chosen: SlotChoice = PLAIN_CHOICE, auto_delay: float = 0.0, **said: Any) -> SlotPace:
-    """The pace of a slot of a project with these settings."""
+    """Return the pace of a slot of a project with these settings."""
     return pace_of(merge({}, {"slot": {"by": "host"}}, said), name, chosen, auto_delay)
 
 

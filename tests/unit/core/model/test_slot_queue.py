@@ -1,4 +1,4 @@
-"""Slots in memory: what their reads take."""
+"""Slots in memory: sizes of their reads."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from taskqueue.core.model.slot_records import FoundSlot, SlotRecord
 from taskqueue.core.model.slot_table import FIRST_TASKS, SlotTable
 
 MOST_SLOTS = 10_000
-"""Also the tasks that may be in memory, if the bound of these is less."""
+"""Slots in memory, and tasks in memory, if their bound is lower."""
 
 
 def read_tasks(slots: int, max_bytes: int) -> int:
-    """How many tasks a slot is read with, after ten reads, if so many slots are in memory."""
+    """Return how many tasks a slot is read with, after ten reads, with ``slots`` slots in memory."""
     table = SlotTable(1, SlotClock(), lambda record: SlotPace(1.0, 0.0, 1.0), 1, slots + 1, MOST_SLOTS)
     queue = SlotQueue({}, table)
     queue.trim(1, max_bytes)

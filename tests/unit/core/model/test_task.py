@@ -1,4 +1,4 @@
-"""What of a task is a small function of its own."""
+"""Small functions of tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Appointments: what is due when, and what is due no more."""
+"""Timers: which are due, and which are no longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits for something, and until when."""
+"""Waiters and their time limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from taskqueue.protocol.fields import Boot
 
 
 def waiting(*untils: float) -> Waiters:
-    """So many sessions, each of which waits until then."""
+    """Make waiters with these time limits, each of its own session."""
     waiters = Waiters()
     for number, until in enumerate(untils):
         waiters.add(Waiter(Session(f"s{number}", Boot(0.0), b""), number, Boot(until)))

@@ -1,4 +1,4 @@
-"""The windows of a project, with plain numbers for time, beside a list of everything that happened."""
+"""Windows of a project, with plain numbers for time, beside a list of all events."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ HOUR: Final = 3600.0
 DAY: Final = 86_400.0
 KINDS: Final = EventTotals.__struct_fields__
 RINGS: Final = {"minutes": (30, 1), "hour": (30, 12), "day": (24, 360)}
-"""Window -> how many periods, and how many times ten seconds each has."""
+"""Periods of each window, and their lengths in tens of seconds."""
 
 
 def note(counters: Counters, totals: EventTotals, at: float, **gained: int) -> None:
-    """A turn at ``at`` in which these events happened."""
+    """Take a turn at ``at`` in which these events happen."""
     for kind, count in gained.items():
         setattr(totals, kind, getattr(totals, kind) + count)
     counters.note(msgspec.structs.astuple(totals), Wall(at))
@@ -45,7 +45,7 @@ def by_kind(windows: Windows, kind: str) -> list[int]:
 
 
 def stored(record: CountersRecord) -> CountersRecord:
-    """The record after a way through the store."""
+    """Encode and decode the record, as the store does."""
     return msgspec.msgpack.decode(msgspec.msgpack.encode(record), type=CountersRecord)
 
 
@@ -155,7 +155,7 @@ def test_a_window_has_all_that_is_newer_than_its_periods_but_one_and_nothing_old
 
 @dataclass
 class Naive:
-    """Every event with the number of its ten seconds; these never decrease, whatever the clock does."""
+    """List of all events, each with the number of its ten seconds, which never decreases, whatever the clock does."""
 
     seen: int = int(NOW // 10)
     period: int = int(NOW // 10)
@@ -428,7 +428,7 @@ def test_windows_that_were_saved_before_anything_happened_are_empty() -> None:
 
 
 def busy(a_second: int) -> Counters:
-    """A day and a bit in which every tenth attempt fails, more or less."""
+    """Fill a bit more than a day with attempts, of which about every tenth fails."""
     counters, totals = Counters(EventTotals()), EventTotals()
     for turn in range(8700):
         count = a_second * 10 + turn % 9

@@ -1,4 +1,4 @@
-"""Wishes: what fetchers say whose tasks they want, and how much of that is held."""
+"""Wishes: the projects that fetchers want tasks of, and the bound of their names."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from taskqueue.protocol.fields import MAX_WISHES
 from tests.unit.core.conftest import World, task
 
 NAMES_MOST = 100_000
-"""A number of its own: a bound that is planted to be without end would let the test fill the machine's memory."""
+"""Bound of these tests: with one that a planted bug makes infinite, the test would fill the machine's memory."""
 
 
 def names(number: int) -> list[str]:
-    """As many as a fetcher may name, and no other set has one of them."""
+    """Return as many names as a fetcher may send, none of which is in another set."""
     return [f"p{number}-{each}" for each in range(MAX_WISHES)]
 
 
@@ -21,7 +21,7 @@ def state(world: World, session: str, projects: list[str] | None, capacity: int 
 
 
 def fill(world: World) -> None:
-    """Fetchers name as many projects as they may, all together."""
+    """Have fetchers name as many projects as all of them may together."""
     sets = range(NAMES_MOST // MAX_WISHES)
     hellos = [Hello(session=f"f{number}", n=world.n(), capacity=1, projects=names(number)) for number in sets]
     assert all(isinstance(reply, Welcome) for reply in world.turn(*hellos))

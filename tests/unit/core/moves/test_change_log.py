@@ -1,4 +1,4 @@
-"""Who changed what is kept in the commit of the change, and can be read page by page."""
+"""Entries of ``taskqueue log`` are kept in the commit of the change, and can be read page by page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def page(world: World, **asked: Any) -> LogReply:
 
 
 def told(world: World, **asked: Any) -> list[tuple[str, str, int]]:
-    """What, of which project, and how many tasks; the newest first."""
+    """Return change, project and number of tasks of each entry, the newest first."""
     return [(entry.what, entry.project, entry.count) for entry in page(world, **asked).entries]
 
 
@@ -79,9 +79,9 @@ def test_who_gives_no_name_is_known_by_that_of_its_session(world: World) -> None
     world.fetcher(name="f1").hello(name="web1:4711")
 
     world.answer(ProjectDo(session="f1", n=world.n(), project="news", action="pause"))
-    world.answer(ProjectDo(session="nobody", n=world.n(), project="news", action="resume"))
+    world.answer(ProjectDo(session="unnamed", n=world.n(), project="news", action="resume"))
 
-    assert [entry.actor for entry in page(world).entries] == [world.pseudonym("nobody"), "web1:4711"]
+    assert [entry.actor for entry in page(world).entries] == [world.pseudonym("unnamed"), "web1:4711"]
 
 
 def test_settings_are_told_but_not_what_their_tables_hold(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Error bursts: people are told once that many attempts fail, and again only after it had become better."""
+"""Error bursts: one event when many attempts fail, and the next one only after a recovery."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LIMIT = 4
 
 
 def burst_of(make_world: MakeWorld, limit: float) -> tuple[World, Fetcher]:
-    """A world whose projects never pause themselves, and a fetcher."""
+    """Make a world whose projects never pause automatically, and a fetcher."""
     world = make_world({"error_burst": limit, "fail_pause_num": 0, "retries": 0})
     return world, world.fetcher()
 
@@ -23,7 +23,7 @@ def fail(world: World, fetcher: Fetcher, count: int) -> None:
 
 
 def bursts(world: World) -> int:
-    """How often people were told of one."""
+    """Return the number of events of bursts."""
     return world.event_kinds().count("error-burst")
 
 
