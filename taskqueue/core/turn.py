@@ -70,7 +70,7 @@ class Turn:
         reloaded: Sequence[str] | None = None,
         figures: DaemonMinute | None = None,
     ) -> TurnResult:
-        """Decide the turn.
+        """Decide the turn, once its needs have been looked up.
 
         Args:
             found: what was looked up for its needs.

@@ -94,7 +94,7 @@ class TurnState:
     """State of one turn, and the moves that all rules share.
 
     Attributes:
-        state: what outlives the turn.
+        state: state of the scheduler, which outlives the turn.
         now: time of the turn.
         second: unix second in which its new tasks arrive; 0 if the clock shows one that can't be stored.
         found: results of its look-ups; empty until it is decided.

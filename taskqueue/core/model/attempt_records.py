@@ -43,7 +43,7 @@ def error_cost(pattern: Glob, attempt: Attempt) -> int:
 
 
 class Failure(Struct, array_like=True, frozen=True, gc=False):
-    """A failed attempt as it is stored.
+    """Failed attempt, as stored.
 
     Attributes:
         project: number of the project.

@@ -80,7 +80,7 @@ class KnownEdges:
         self._edges = 0
 
     def add(self, to_parents: bool, place: EdgePlace, page: Page) -> None:
-        """Remember a page."""
+        """Remember a page of edges."""
         self._pages[to_parents, place] = page
         self._edges += 1 + len(page.ends)
 
@@ -180,7 +180,7 @@ class _Side:
             step = self.met[step]
 
     def places(self) -> Iterator[EdgePlace]:
-        """Yield the places that it reads next."""
+        """Yield the places where the search reads next."""
         if self.line:
             yield self.place
         for task in islice(self.line, 1, None):
@@ -227,7 +227,7 @@ class CycleSearch:
         return up.looked + down.looked - began
 
     def places(self, to_parents: bool) -> Iterator[EdgePlace]:
-        """Yield the places that one direction reads next."""
+        """Yield the places where one direction reads next."""
         return (self._up if to_parents else self._down).places()
 
 
@@ -263,7 +263,7 @@ class BatchSearch:
         return self.ended and self.disturbed and self.rounds < ROUNDS and any(self.cycles.values())
 
     def go_on(self, budget: int) -> None:
-        """Continue with the known edges."""
+        """Continue the searches with the known edges."""
         while self._left and budget > 0:
             planned = self._left[0]
             if planned.place in self._searched:

@@ -16,7 +16,7 @@ EVENT_KINDS: tuple[str, ...] = get_args(EventKind)
 
 
 class Event(Struct, frozen=True, gc=False):
-    """An event of a project.
+    """Event of a project.
 
     Attributes:
         kind: paused: automatically, after failures in a row; resumed: automatically, after a success or enough neutral

@@ -109,7 +109,7 @@ class FailureGroups:
 
 
 class FailureCount(Struct):
-    """A request for failure counts that is in progress.
+    """Unfinished request for failure counts.
 
     Attributes:
         session, n: session and number of the request.

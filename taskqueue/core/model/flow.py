@@ -55,7 +55,7 @@ class Check:
 
 
 class Flow:
-    """A flow, with the requests that wait for its end or its acceptance.
+    """Flow, with the requests that wait for its end or its acceptance.
 
     Attributes:
         check: check under way; None if there is none.
@@ -75,48 +75,48 @@ class Flow:
 
     @property
     def number(self) -> int:
-        """Number by which its tasks refer to it."""
+        """Number by which its tasks refer to the flow."""
         return self.record.number
 
     @property
     def is_unrolling(self) -> bool:
-        """True while tasks of it are still to be made."""
+        """True while tasks of the flow are still to be made."""
         record = self.record
         return record.is_accepted and not record.is_cancelled and record.unrolled < record.tasks
 
     @property
     def is_being_cancelled(self) -> bool:
-        """True while tasks of it are still to be cancelled."""
+        """True while tasks of the flow are still to be cancelled."""
         return self.record.is_cancelled and self.record.cancelled_to < self.record.unrolled
 
     @property
     def is_settled(self) -> bool:
-        """True if all its tasks are made, or cancelled if it is: it then runs as long as a task is live."""
+        """True if the flow has no more tasks to make or cancel: it then runs as long as a task is live."""
         return self.record.is_accepted and not self.is_unrolling and not self.is_being_cancelled
 
     @property
     def is_active(self) -> bool:
-        """True if there is a step to take."""
+        """True if the flow has a step to take."""
         return self.check is not None or self.is_unrolling or self.is_being_cancelled
 
     @property
     def reserved(self) -> int:
-        """Number of tasks that room is still reserved for."""
+        """Number of tasks of the flow that room is still reserved for."""
         return min(self.record.new, self.record.tasks - self.record.unrolled) if self.is_unrolling else 0
 
     @property
     def live(self) -> int:
-        """Number of its tasks that are live."""
+        """Number of live tasks of the flow."""
         return sum(self.record.counts[state] for state in LIVE)
 
     @property
     def next_step(self) -> StepKind:
-        """Kind of its next step, if it is active."""
+        """Kind of the next step of an active flow."""
         return "check" if self.check is not None else "make" if self.is_unrolling else "cancel"
 
     @property
     def cursor(self) -> int:
-        """Number of tasks that its steps have gone through; cancelling goes from the last task on."""
+        """Number of tasks that the flow's steps have gone through; cancelling goes from the last task on."""
         if self.check is not None:
             return self.check.checked
         return self.record.unrolled if self.is_unrolling else self.record.cancelled_to

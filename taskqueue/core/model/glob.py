@@ -20,7 +20,7 @@ REMEMBERED: Final = 64
 
 
 class Glob:
-    """A compiled glob.
+    """Compiled glob.
 
     Attributes:
         weight: comparisons per character of a text, at most.

@@ -33,27 +33,27 @@ class Operation:
 
     @property
     def id(self) -> int:
-        """Number under which it is stored; see ``OperationProgress.number``, too."""
+        """Number under which the operation is stored; see ``OperationProgress.number``, too."""
         return self.record.progress.id
 
     @property
     def running(self) -> bool:
-        """True until it has ended."""
+        """True until the operation has ended."""
         return not self.record.progress.ended_at
 
     @property
     def is_bulk(self) -> bool:
-        """True if it changes tasks of its projects, not the projects themselves."""
+        """True if the operation changes tasks of its projects, not the projects themselves."""
         return self.record.progress.action in BULK_ACTIONS
 
     @property
     def is_rerun(self) -> bool:
-        """True if it runs tasks again, with the tasks that depend on them."""
+        """True if the operation runs tasks again, with the tasks that depend on them."""
         return self.record.cursor is not None
 
     @property
     def project(self) -> int:
-        """Number of the project that it is processing."""
+        """Number of the project that the operation has reached."""
         return self.members[self.record.position]
 
     def go_on(self, now: Now) -> None:
@@ -94,7 +94,7 @@ class OperationTable:
         return next(found, None) if number else None
 
     def load(self, operations: Iterable[Operation]) -> None:
-        """Add the operations in the store."""
+        """Add the operations that the store has."""
         for operation in operations:
             self.by_id[operation.id] = operation
             self.next_number = max(self.next_number, operation.record.progress.number + 1)

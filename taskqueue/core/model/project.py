@@ -181,7 +181,7 @@ class Project:
         self._heed_pause_setting()
 
     def note_limits(self) -> None:
-        """Update whether the number of its tasks is limited, as a whole or by slots."""
+        """Update whether the number of the project's tasks is limited, as a whole or by slots."""
         settings = self.settings
         by_person = self.division is not None and self.division.is_counting
         slot = settings.slot
@@ -216,12 +216,12 @@ class Project:
 
     @property
     def is_paused_for_good(self) -> bool:
-        """True if an operator has paused it until it is resumed."""
+        """True if an operator has paused the project until it is resumed."""
         return self.state == "paused" and not self.paused_itself and not self.pause.record.until
 
     @property
     def paused_itself(self) -> bool:
-        """True if it is in an automatic pause, or in the checks after one."""
+        """True if the project is in an automatic pause, or in the checks after one."""
         return self.state == "checking" or (self.state == "paused" and self.pause.record.check_at > 0)
 
     def pause_itself(self, now: Now, reason: str) -> None:
@@ -262,7 +262,7 @@ class Project:
         return self.pause.record.until > 0
 
     def room(self, now: Wall, environment: Environment) -> float:
-        """Return how many tasks it may dispatch at ``now`` (unix seconds), tokens aside; inf if unlimited."""
+        """Return how many tasks the project may dispatch at ``now`` (unix seconds), tokens aside; inf if unlimited."""
         if now >= self.hours.until:
             self.hours = environment.hours(self.settings.active, now)
         if not self.hours.open or self.state not in ("running", "checking"):
@@ -272,11 +272,11 @@ class Project:
         return min(room, most - len(self.queue.processing))
 
     def note_dispatch(self, now: Boot) -> None:
-        """Record that tasks of it have been dispatched."""
+        """Record that tasks of the project have been dispatched."""
         self.idle_since = now
 
     def note_ready(self, now: Boot) -> None:
-        """Record whether it has ready tasks, at the end of a turn that changed it."""
+        """Record whether the project has ready tasks, at the end of a turn that changed it."""
         has_ready = self.queue.counts[READY] > 0
         if has_ready != self.has_ready:
             self.has_ready, self.idle_since = has_ready, now
@@ -298,15 +298,15 @@ class Project:
         return True
 
     def is_held(self, now: Wall) -> bool:
-        """Return whether a producer keeps it open at ``now`` (unix seconds)."""
+        """Return whether a producer keeps the project open at ``now`` (unix seconds)."""
         return any(until > now for until in self.holds.values())
 
     def is_done(self, now: Wall) -> bool:
-        """Return whether nothing keeps it from being finished at ``now`` (unix seconds)."""
+        """Return whether nothing keeps the project from being finished at ``now`` (unix seconds)."""
         return not self.queue.unfinished and not self.is_held(now) and not self.is_unrolling
 
     def is_done_but_retries(self, now: Wall) -> bool:
-        """Return whether only tasks that wait for a retry keep it from being finished at ``now`` (unix seconds)."""
+        """Return whether only retries keep the project from being finished at ``now`` (unix seconds)."""
         retries = self.queue.waiting_retries
         return retries == self.queue.unfinished and not self.is_held(now) and not self.is_unrolling
 
@@ -320,19 +320,19 @@ class Project:
         return min(self.waiters.next_at(), self.early_waiters.next_at())
 
     def note_flow(self, flow: Flow) -> None:
-        """Record whether a flow of it is being checked or made."""
+        """Record whether a flow of the project is being checked or made."""
         if flow.check is not None or flow.is_unrolling:
             self.making[flow.number] = flow
         else:
             self.making.pop(flow.number, None)
 
     def forget_flow(self, flow: Flow) -> None:
-        """Remove a flow of it that is gone."""
+        """Remove a flow of the project that is gone."""
         self.making.pop(flow.number, None)
 
     @property
     def is_unrolling(self) -> bool:
-        """True while a flow is still to make tasks of it."""
+        """True while a flow is still to make tasks of the project."""
         return any(flow.is_unrolling for flow in self.making.values())
 
     @property
@@ -341,7 +341,7 @@ class Project:
         return sum(flow.reserved for flow in self.making.values())
 
     def arm(self) -> None:
-        """Arm the finished event, for when its unfinished tasks, if any, have ended."""
+        """Arm the finished event, for when the project's unfinished tasks, if any, have ended."""
         self.armed = self.armed or self.queue.unfinished > 0
 
     # ------------------------------------------------------------------------------------ values
@@ -380,7 +380,7 @@ class Project:
             self.division.is_moving = is_left
 
     def _divided(self, slots: SlotTable) -> DivisionRecord:
-        """Return its present division."""
+        """Return the project's present division."""
         division = self.division or self.begin_division(self.settings.slot.by, slots.division)
         division.next_slot = slots.next_number
         division.time_low = min(slots.entries.time_floor, LAST_TIME).to_bytes(TIME_BYTES, "big")
@@ -400,7 +400,7 @@ class Project:
         return Project(fresh, self.layers, now.boot)
 
     def remaining(self, now: Now, environment: Environment) -> Remaining:
-        """Estimate its remaining work and time."""
+        """Estimate the project's remaining work and time."""
         counts, held_back = self.queue.counts, self.queue.waiting_retries
         runnable, later = counts[READY] + counts[PROCESSING], counts[DELAYED] - (held_back or 0)
         work = Work(runnable + counts[BLOCKED], runnable, self.queue.unfinished, held_back, later)
@@ -412,7 +412,7 @@ class Project:
         return estimate(work, limits, *self.counters.recent(now.wall), now.wall, hours)
 
     def _stands(self, rate: float, hours: Hours) -> RemainingReason:
-        """Return why it dispatches nothing; empty if it does."""
+        """Return why the project dispatches nothing; empty if it does."""
         if self.state == "stopped":
             return "stopped"
         if self.state != "running":
@@ -455,7 +455,7 @@ def new_record(number: int, name: str, settings: Settings, now: Boot) -> Project
 
 
 def _finisher(settings: Settings) -> str:
-    """Return the taskid of its ``on_finished`` task; empty if there is none."""
+    """Return the taskid of the project's ``on_finished`` task; empty if there is none."""
     return (settings.on_finished.taskid or ON_FINISHED) if settings.on_finished is not None else ""
 
 

@@ -201,7 +201,7 @@ class Session:
 
     @property
     def free(self) -> int:
-        """Number of tasks that it will take, none if negative; 0 while it rests or drains."""
+        """Number of tasks that the fetcher will take, none if negative; 0 while it rests or drains."""
         if self.rest_until or self.draining:
             return 0
         # Not self.room: a property in a property costs 50 to 100 ns in each dispatch. The invariants compare them.
@@ -209,12 +209,12 @@ class Session:
 
     @property
     def room(self) -> int:
-        """Number of free places; negative if it is over its capacity."""
+        """Number of free places; negative if the fetcher is over its capacity."""
         return self.usable - len(self.leases) - len(self.ended) + len(self.passed)
 
     @property
     def beyond(self) -> int:
-        """Number of leases that are in none of its places: its capacity has shrunk, or it has passed them on."""
+        """Number of leases outside the fetcher's places: its capacity has shrunk, or it has passed them on."""
         return min(len(self.leases), len(self.passed) + max(0, -self.room))
 
     @property
@@ -224,7 +224,7 @@ class Session:
 
     @property
     def fetches(self) -> bool:
-        """True if it wants tasks, or if some occupy places of it."""
+        """True if the session wants tasks, or if some occupy places of it."""
         return bool(self.capacity or self.leases or self.ended)
 
     def learn(self, outcomes: Iterable[int]) -> None:
@@ -277,12 +277,12 @@ class Session:
         self.hung = None
 
     def recall(self) -> bool:
-        """Record that it is to be asked for a hello; return False if it already was, or has sent none yet."""
+        """Record that the fetcher is to be asked for a hello; return False if it already was, or has sent none."""
         is_asked, self.recalled = self.recalled, True
         return not is_asked and bool(self.last_hello)
 
     def hand_back(self, count: int, now: Boot) -> float:
-        """Record tasks handed back unstarted; return when it may have tasks again (boot-clock seconds; 0 for at once).
+        """Record tasks handed back unstarted; return when the fetcher may have others (boot-clock seconds; 0: at once).
 
         A fetcher that lowers its capacity first has always stated its room truthfully. One that does not would get the
         same tasks again at once, unless it drains.
@@ -295,15 +295,15 @@ class Session:
         return self.rest_until
 
     def rested(self) -> None:
-        """End its rest; the next one will be longer."""
+        """End the fetcher's rest; the next one will be longer."""
         self.rest_until = 0.0
 
     def work_counts(self) -> None:
-        """Record that a report of it has counted: it may have tasks at once, and its next rest will be short."""
+        """Record that a report has counted: the fetcher may have tasks at once, and its next rest will be short."""
         self.rest_until = self.rest_seconds = 0.0
 
     def _state_ended(self, hello: Hello, now: Boot) -> None:
-        """Update the ended leases that still occupy places: those that it may not have seen yet, names, or runs."""
+        """Update the ended leases that still occupy places: the fetcher may not have seen them, names or runs them."""
         if self.ended:
             mentioned = {*hello.holds, *hello.running}.difference(hello.passed)
             self.ended = {
@@ -318,13 +318,13 @@ class Session:
             self.suspects.pop(token, None)
 
     def _state_hung(self, hung: Hung, running: int, now: Boot) -> None:
-        """Record the hung places in a hello; those beyond the tokens that it names as running take no task."""
+        """Record the hung places of a hello; those beyond the tokens that it names as running take no task."""
         self.hung = replace(hung, url=hung.url[:HUNG_URL_CHARS])
         self.hung_since = now - hung.seconds
         self.usable -= max(0, hung.places - running)
 
     def keep_ended(self, most: int) -> None:
-        """Let at most ``most`` ended leases occupy places: those known longest, then those that its hello names first.
+        """Let at most ``most`` ended leases occupy places: those known longest, then those that the hello names first.
 
         The tasks that a fetcher claims to run are not verified: one that names a hundred thousand tokens must not fill
         the memory.
@@ -353,7 +353,7 @@ class Session:
         )
 
     def hung_view(self, now: Boot) -> HungPlaces | None:
-        """Return its hung places as replies show them; None if there is none.
+        """Return the fetcher's hung places as replies show them; None if there is none.
 
         Tokens give their number, also between two hellos. The last hello, if it says so, gives the task that hangs
         longest, and since when, as the daemon may have been restarted since that lease ended.
@@ -367,12 +367,12 @@ class Session:
         return HungPlaces(places, max(0.0, now - first.at), first.project, first.taskid)
 
     def hung_seconds(self, now: Boot) -> float:
-        """Return how long the first of its hung places has hung; 0 if there is none."""
+        """Return how long the first hung place of the fetcher has hung; 0 if there is none."""
         view = self.hung_view(now)
         return view.seconds if view is not None else 0.0
 
     def oldest_seconds(self, now: Boot) -> float:
-        """Return the age of its oldest lease in seconds; 0 if there is none."""
+        """Return the age of the session's oldest lease in seconds; 0 if there is none."""
         oldest = next(iter(self.leases.values()), None)
         return max(0.0, now - oldest.lease.selected_at) if oldest is not None and oldest.lease is not None else 0.0
 

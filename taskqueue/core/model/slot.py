@@ -132,37 +132,37 @@ class Slot:
 
     @property
     def is_full(self) -> bool:
-        """True if it has as many leases as it may have."""
+        """True if the slot has as many leases as it may have."""
         return self.leases >= self.pace.most
 
     @property
     def has_more(self) -> bool:
-        """True if it has ready tasks."""
+        """True if the slot has ready tasks."""
         return len(self.head) > 0 or self.is_dry
 
     @property
     def is_dry(self) -> bool:
-        """True if its next tasks are to be read."""
+        """True if the slot's next tasks are to be read."""
         return self.head.first() is None and self.head.is_partial
 
     @property
     def interval(self) -> int:
-        """Ticks between its tasks, on average."""
+        """Ticks between tasks of the slot, on average."""
         return ceil(self.pace.interval * SECOND)
 
     @property
     def window(self) -> int:
-        """Ticks after which earlier dispatches no longer matter."""
+        """Ticks after which earlier dispatches of the slot no longer matter."""
         ahead = AHEAD if self.pace.most > 1 else 0
         return self.interval + int(self.pace.tolerance * SECOND) + ahead
 
     def goes_at(self) -> int:
-        """Return when it may go on, in ticks."""
+        """Return when the slot may dispatch its next task, in ticks."""
         at = self.due - int(self.pace.tolerance * SECOND)
         return at if at > self.until else self.until
 
     def looks_at(self) -> int:
-        """Return when it is to be visited: some time before, if it may dispatch several tasks ahead."""
+        """Return when the slot is to be visited, in ticks: earlier if it may dispatch several tasks ahead."""
         at = self.goes_at()
         return max(self.until, at - AHEAD) if self.pace.most > 1 else at
 
@@ -171,7 +171,7 @@ class Slot:
         return max(self.due, self.until)
 
     def begin(self, clock: SlotClock) -> int:
-        """Dispatch one of its tasks; return the ticks until the task may be started."""
+        """Dispatch a task of the slot; return the ticks until it may be started."""
         start = max(clock.begun, self.goes_at())
         self.due = max(self.due, start) + self.interval
         self.last = start
@@ -179,31 +179,31 @@ class Slot:
         return start - clock.begun
 
     def began_at(self, start: int) -> None:
-        """Record that a task of it began at ``start``, maybe later than its dispatch."""
+        """Record that a task of the slot began at ``start``, maybe later than its dispatch."""
         if start > self.last:
             self.last = start
             self.due = max(self.due, start + self.interval)
 
     def slow_down(self) -> None:
-        """Apply an interval that may be longer now to the time after its last task, too."""
+        """Apply an interval that may be longer now to the time after the last task, too."""
         if self.last:
             self.due = max(self.due, self.last + self.interval)
 
     def hurry(self, since: int) -> None:
-        """Apply an interval that may be shorter now: its next task is due at most one window after ``since``."""
+        """Apply an interval that may be shorter now: the next task is due at most one window after ``since``."""
         self.due = min(self.due, since + self.window)
 
     @property
     def is_delay_old(self) -> bool:
-        """True if the store does not have its automatic delay."""
+        """True if the store does not have the slot's automatic delay."""
         return self.record.auto_delay != self.kept_delay
 
     @property
     def is_delay_wrong(self) -> bool:
-        """True if its automatic delay differs too much from the stored one."""
+        """True if the slot's automatic delay differs too much from the stored one."""
         return abs(self.record.auto_delay - self.kept_delay) > DELAY_PART * self.kept_delay
 
     def wait_until(self, clock: SlotClock) -> None:
-        """Take over the end of blocks and back-offs from its record."""
+        """Take over the end of blocks and back-offs from the slot's record."""
         until = max(self.record.blocked_until, self.record.backoff_until)
         self.until = clock.from_wall(min(until, FOREVER)) if until else 0

@@ -442,7 +442,7 @@ class SlotTable:
 
     @property
     def wants_reads(self) -> bool:
-        """True if anything of it is to be read for the next turn."""
+        """True if any slots or tasks are to be read for the next turn."""
         return bool(self.dry or self.entries.wanted) or self.is_low or self.is_time
 
     @property

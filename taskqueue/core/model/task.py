@@ -264,11 +264,11 @@ class Task:
         self.slot = slot
 
     def note_throttled(self, times: int) -> None:
-        """Set the times in a row that its host has throttled it."""
+        """Set the times in a row that its host has throttled the task."""
         self.throttled = times
 
     def note_put_off(self, times: int) -> None:
-        """Set the times in a row that its fetcher has put it off, up to PUT_OFF_MOST."""
+        """Set the times in a row that its fetcher has put the task off, up to PUT_OFF_MOST."""
         self.put_off = min(times, PUT_OFF_MOST)
 
     def renumber(self, seq: int) -> None:

@@ -100,7 +100,7 @@ class WaitingPushes:
         """
         push.size = _size(push.incoming)
         if self._line and (len(self._line) >= WAITING_MOST or self._bytes + push.size > WAITING_BYTES):
-            reason = f"{len(self._line)} requests wait already until it is known whether they close a cycle; repeat it"
+            reason = f"{len(self._line)} requests wait already for the search whether they close a cycle; repeat it"
             raise Rejected("unavailable", reason)
         request = push.incoming.request
         self._line[request.session, request.n] = push
