@@ -24,7 +24,7 @@ def say_in_the_store(world: World, project: str, **settings: object) -> None:
 def test_a_setting_in_the_store_that_cannot_be_is_told_with_its_project(world: World) -> None:
     say_in_the_store(world, "shop", rate=-1)
 
-    with pytest.raises(StoreError, match=r'setting of project "shop" that can\'t be: rate must be .* not -1'):
+    with pytest.raises(StoreError, match=r'invalid setting of project "shop": rate must be .* not -1'):
         world.restart()
 
 
