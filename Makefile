@@ -73,11 +73,12 @@ test: $(STAMP) $(DOCS) ## everything that must hold
 	@$(MAKE) --no-print-directory --jobs 4 --output-sync=target $(CHECKS) properties programs $(COLLECTED)
 	$(PYTEST) --ignore tests/properties
 
-lint: $(STAMP) ## style, the direction of imports, the blocking client as generated
+lint: $(STAMP) ## style, plain words, the direction of imports, the blocking client as generated
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tools.blocking_client --check
+	$(BIN)/python -m tools.plain_words
 
 client: $(STAMP) ## generate the blocking client from the asynchronous one
 	$(BIN)/python -m tools.blocking_client

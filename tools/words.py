@@ -37,7 +37,7 @@ def main() -> None:
     texts = by_hand()
     for name, count in sorted(((name, words(text)) for name, text in texts.items()), key=lambda row: -row[1]):
         print(f"{count:7,}  {name}")
-    print(f"{sum(map(words, texts.values())):7,}  in all; at most {MOST:,} are meant to be")
+    print(f"{sum(map(words, texts.values())):7,}  in all, of at most {MOST:,}")
     print(f"{sum(words(CODE.sub('', text)) for text in texts.values()):7,}  of them outside fenced blocks")
 
 

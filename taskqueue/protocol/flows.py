@@ -58,7 +58,7 @@ class FlowTaskStatus(Struct, frozen=True, omit_defaults=True, gc=False):
 
     index: int
     taskid: str
-    """Its id in the project."""
+    """Id of the task in its project."""
     url: str
     """Url that it fetches."""
     state: FlowTaskState

@@ -117,7 +117,7 @@ class TaskRow(Struct, frozen=True, omit_defaults=True, gc=False):
     """
 
     taskid: str
-    """Its id in the project."""
+    """Id of the task in its project."""
     url: str
     """Url that it fetches."""
     priority: int = 0
@@ -170,7 +170,7 @@ class TaskDetails(Struct, frozen=True, omit_defaults=True):
     project: str
     """Name of its project."""
     taskid: str
-    """Its id in the project."""
+    """Id of the task in its project."""
     url: str
     """Url that it fetches."""
     state: str
@@ -238,7 +238,7 @@ class Parent(Struct, frozen=True, omit_defaults=True, gc=False):
 
     project: str
     taskid: str
-    """Its id in the project."""
+    """Id of the task in its project."""
     state: str
     satisfied: bool = False
     result: Any = None
@@ -302,7 +302,7 @@ class Child(Struct, frozen=True, omit_defaults=True, gc=False):
     project: str
     """Name of its project."""
     taskid: str
-    """Its id in the project."""
+    """Id of the task in its project."""
     state: str
     waits: bool = False
 

@@ -118,7 +118,7 @@ class NewTask(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     """
 
     taskid: TaskId
-    """Its id in the project."""
+    """Id of the task in its project."""
     url: Annotated[str, Meta(min_length=1, max_length=MAX_URL_CHARS)]
     """Url that it fetches."""
     schedule: Schedule = PLAIN

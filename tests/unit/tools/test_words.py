@@ -26,3 +26,7 @@ def test_rules_decisions_and_the_changelog_are_not_counted() -> None:
 
     assert {"README.md", "CONTRIBUTING.md", "docs/index.md", "docs/reference/http.md"} <= names
     assert not [name for name in names if "rules" in name or "decisions" in name or "CHANGELOG" in name]
+
+
+def test_documents_by_hand_stay_within_their_words() -> None:
+    assert sum(map(words.words, words.by_hand().values())) <= words.MOST
