@@ -45,7 +45,7 @@ class Incoming(Struct):
 
     Attributes:
         flaws: reasons for the items that are None in the request's batch.
-        address: of the sender's machine, for people; empty if unknown.
+        address: address of the sender's machine; empty if unknown.
     """
 
     peer: Peer

@@ -352,7 +352,7 @@ def test_check_notices_a_damaged_row_and_repair_mends_it(
     config.write_text(f'[store]\nurl = "{postgres_url()}"\nschema = "{target.schema}"\n')
     monkeypatch.setenv("TASKQUEUE_CONFIG", str(config))
     assert run("import", str(tmp_path / "lines"))[0] == 0
-    assert run("check") == (0, f"{target.where}: looked at 26 entries of 8 tasks: all agree\n")
+    assert run("check") == (0, f"{target.where}: checked 26 entries of 8 tasks: all agree\n")
 
     assert sql.execute(change.encode()).rowcount > 0
 

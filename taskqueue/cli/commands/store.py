@@ -174,7 +174,7 @@ def _check_entries(target: StoreTarget, show: int) -> int:
             check_store(reader, findings, progress, damaged)
     except Unreadable as error:
         say(str(error))
-        say(f"{where(target)}: what the store says of itself is damaged; nothing else was looked at", err=True)
+        say(f"{where(target)}: what the store says of itself is damaged; nothing else was checked", err=True)
         return 1
     except (PassingError, FormatError):
         raise
@@ -186,7 +186,7 @@ def _check_entries(target: StoreTarget, show: int) -> int:
         return _damaged(target, [table_finding(target.path, error) for error in findings.unreadable])
     for problem in findings.problems:
         say(str(problem))
-    looked = f"{path}: looked at {findings.entries:,} entries of {tasks(findings.tasks)}"
+    looked = f"{path}: checked {findings.entries:,} entries of {tasks(findings.tasks)}"
     if not findings.found:
         say(f"{looked}: all agree")
         return 0
@@ -209,7 +209,7 @@ def _opened(target: StoreTarget, damaged: DamagedRows, findings: Findings) -> Re
 def _damaged(target: StoreTarget, lines: list[str]) -> int:
     for line in lines:
         say(line)
-    say(f"{target.path}: the store is damaged; whether its entries agree was not looked at", err=True)
+    say(f"{target.path}: the store is damaged; whether its entries agree was not checked", err=True)
     return 1
 
 

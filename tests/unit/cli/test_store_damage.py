@@ -78,7 +78,7 @@ def test_each_kind_of_damage_is_a_line_with_what_to_do(
     assert status == 1
     assert said in out.splitlines()[0]
     assert "store repair" in out.splitlines()[0] or "--accept-damage" in out.splitlines()[0]
-    assert err == f"{path}: the store is damaged; whether its entries agree was not looked at\n"
+    assert err == f"{path}: the store is damaged; whether its entries agree was not checked\n"
 
 
 @pytest.mark.parametrize("damage", [name for name in DAMAGE if "in a table" not in name])

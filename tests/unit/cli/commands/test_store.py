@@ -110,7 +110,7 @@ def test_the_config_file_names_the_store(run: Run, filled: str) -> None:
 
 
 def test_check_says_that_all_agree(run: Run, filled: str) -> None:
-    assert run("check", filled) == (0, "filled: looked at 11 entries of 3 tasks: all agree\n", "")
+    assert run("check", filled) == (0, "filled: checked 11 entries of 3 tasks: all agree\n", "")
 
 
 def test_check_says_what_does_not_agree_and_fails(run: Run, filled: str) -> None:
@@ -130,7 +130,7 @@ def test_check_shows_so_many_and_counts_all(run: Run, filled: str) -> None:
     status, shown, said = run("check", "--show", "0", filled)
 
     assert (status, shown) == (1, "")
-    assert said == "filled: looked at 10 entries of 3 tasks: 2 do not agree, 2 more than shown\n"
+    assert said == "filled: checked 10 entries of 3 tasks: 2 do not agree, 2 more than shown\n"
 
 
 @pytest.mark.parametrize("command", [["show"], ["check"], ["compact"], ["export"], ["backup", "copy"]])
