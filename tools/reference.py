@@ -99,7 +99,7 @@ def contents(folder: str) -> str:
     index = paths["index"].read_text(encoding="utf-8") if "index" in paths else ""
     order = ["index", *re.findall(r"\]\(([\w-]+)\.md", index), *FIRST, *sorted(paths.keys() - set(LAST)), *LAST]
     names = [f"{folder}/{name}" for name in dict.fromkeys(order) if name in paths]
-    return fenced("{toctree}", "\n".join([":maxdepth: 1", f":caption: {CAPTIONS[folder]}", "", *names]))
+    return fenced("{toctree}", "\n".join([":hidden:", ":maxdepth: 1", f":caption: {CAPTIONS[folder]}", "", *names]))
 
 
 CAPTIONS: Final = {
