@@ -221,7 +221,7 @@ def test_a_daemon_that_is_not_there_is_said_at_once_and_when_it_is_back(it: Daem
     it.kill()
     process = work("handlers:crawl", "news")
 
-    assert f"WARNING event=unreachable url={it.url}" in said(process, "unreachable")
+    assert f"WARNING event=unreachable daemon={it.url}" in said(process, "unreachable")
     it.start()
     said(process, "connected")
     it.kill()

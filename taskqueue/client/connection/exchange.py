@@ -424,11 +424,11 @@ class Exchange:
             case Refused(error):
                 self._refuse(error)
             case Renewed(error):
-                log.warning("event=renewed url=%s code=%s reason=%r", self._url, error.code, error.reason)
+                log.warning("event=renewed daemon=%s code=%s reason=%r", self._url, error.code, error.reason)
             case Gap(expected, number):
                 log.info("event=gap expected=%d number=%d", expected, number)
             case Unreadable(reason):
-                log.warning("event=unreadable url=%s reason=%r", self._url, reason)
+                log.warning("event=unreadable daemon=%s reason=%r", self._url, reason)
 
     def _settle(self, n: int, reply: AnyReply) -> None:
         """Give the reply to its answer, or an error if it does not fit the request."""
@@ -449,7 +449,7 @@ class Exchange:
         self._trouble = ""
         self._wake()
         if restarted:
-            log.info("event=restarted url=%s epoch=%d", self._url, self._session.epoch)
+            log.info("event=restarted daemon=%s epoch=%d", self._url, self._session.epoch)
 
     def _refuse(self, error: ErrorReply) -> None:
         """Record a refused hello; one that is refused for good, such as for another version, fails every caller.
@@ -457,7 +457,7 @@ class Exchange:
         If the daemon is unavailable, callers that time out get its reason.
         """
         if error.reason != self._trouble:
-            log.warning("event=refused url=%s code=%s reason=%r", self._url, error.code, error.reason)
+            log.warning("event=refused daemon=%s code=%s reason=%r", self._url, error.code, error.reason)
         if error.code == "unavailable":
             self._trouble = error.reason
         else:

@@ -319,7 +319,7 @@ async def tell_reach(client: AsyncClient, projects: Sequence[str] | None, places
         pauses = growing_pauses()
         while not reach.answers.is_set():
             log.warning(
-                "event=unreachable url=%s reason='no answer: is the daemon running there? The worker waits for it'",
+                "event=unreachable daemon=%s reason='no answer: is the daemon running there? The worker waits for it'",
                 client.daemon_address,
             )
             with suppress(TimeoutError):
