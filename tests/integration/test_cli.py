@@ -1081,7 +1081,7 @@ def test_status_says_that_the_disk_is_nearly_full(daemon: DaemonFactory, capsys:
 
     assert main(["status", "--daemon", it.url]) == 0
 
-    assert "The disk of the store is nearly full: no tasks are accepted or dispatched." in capsys.readouterr().out
+    assert "The store's disk is nearly full: no tasks are accepted or dispatched." in capsys.readouterr().out
 
 
 def test_the_daemon_tells_of_itself(run: Run, url: str) -> None:

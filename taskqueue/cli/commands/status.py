@@ -50,7 +50,7 @@ NONE_NAMED_SO: Final = "No project is named so."
 NO_FETCHERS_OF_THESE: Final = "No fetcher asks for tasks of these."
 NO_FETCHERS: Final = "No fetchers. Start one: taskqueue work MODULE:FUNCTION PROJECT"
 
-NO_ROOM: Final = "The disk of the store is nearly full: no tasks are accepted or dispatched. See `taskqueue daemon show`."
+NO_ROOM: Final = "The store's disk is nearly full: no tasks are accepted or dispatched. See `taskqueue daemon show`."
 
 FETCHERS_SHOWN: Final = 20
 """Fetchers shown, the first by name; `taskqueue fetcher list` shows all."""
