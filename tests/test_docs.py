@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PACKAGE = ROOT / "taskqueue"
 PATH = re.compile(r"`(\.?[a-z][\w-]*/[\w./-]*|[\w./-]+\.(?:py|md|toml|cfg))`")
-NO_PATHS = {"crawler.py", "data/store", "application/json", "application/x-ndjson"}
+NO_PATHS = {"build/docs", "crawler.py", "data/store", "application/json", "application/x-ndjson"}
 """Words with a slash that are no paths here: files that readers make, and media types."""
 WRITTEN_FILE = re.compile(r"<!-- file: (\S+) -->")
 """Marker of a block that readers save as a file."""
