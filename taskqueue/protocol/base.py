@@ -1,4 +1,4 @@
-"""Bases of all messages: a request, a change that an operator makes, a reply, and the reply that says what is wrong."""
+"""Bases of all messages: request, change by an operator, reply, and the reply to a refused request."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class AnyReply:
 
 
 class Reply(Struct, AnyReply, kw_only=True, tag_field="type"):
-    """A reply that is a message only. One that users get without its envelope inherits from the type that they get.
+    """Base of replies. A reply that users get without its envelope inherits from the type that they get instead.
 
-    A Struct can't have two bases with fields, so such a reply declares ``v`` and ``n`` itself:
+    A Struct can't have two bases with fields, so that reply declares ``v`` and ``n`` itself:
     ``class TaskReply(TaskDetails, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="task-reply")``.
     """
 
@@ -39,12 +39,12 @@ T = TypeVar("T", bound=Struct)
 
 
 def without_envelope(kind: type[T], reply: T) -> T:
-    """The part of a reply that users get: its base ``kind``, so without type, version and number."""
+    """Return a reply as its base ``kind``, which users get: without type, version and number."""
     return kind(*(getattr(reply, name) for name in kind.__struct_fields__))
 
 
 class Request(Struct, Generic[R_co], kw_only=True, tag_field="type", forbid_unknown_fields=True):
-    """Fields of every request; its reply stands in its base: ``class Status(Request["StatusReply"], tag="status")``.
+    """Fields of every request. The base names the reply: ``class Status(Request["StatusReply"], tag="status")``.
 
     The client sets ``session`` and ``n`` when it sends the request, so callers leave them out. On the wire they have no
     defaults: the daemon refuses a request without them.

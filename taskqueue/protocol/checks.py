@@ -1,7 +1,7 @@
-"""Checks of decoded requests that their types can't express: bytes of a taskid, a nil among tasks, a task's result.
+"""Checks of decoded requests that types can't express: bytes of a taskid, a nil among tasks, a task's result.
 
-An invalid item becomes None in its batch, as if it had not decoded. msgspec counts characters; only taskids that could
-have too many bytes are encoded to count them, so that the check costs about 40 ns a task.
+An invalid item becomes None in its batch, like a malformed one. msgspec counts characters; only taskids that could have
+too many bytes are encoded to count them, so that the check costs about 40 ns per task.
 """
 
 from __future__ import annotations
@@ -17,30 +17,29 @@ from taskqueue.protocol.tasks import Done, NewTasks
 from taskqueue.protocol.values import NewTask, TaskReport
 
 SHORT_TASKID: Final = MAX_TASKID_BYTES // 4
-"""Length in characters up to which a taskid never has too many bytes."""
-
+"""Longest taskid, in characters, that never has too many bytes."""
 
 _NAMING: Final[Mapping[type, str]] = {
     kind: field for kind in REQUESTS for field in ("taskid", "taskids") if field in kind.__struct_fields__
 }
-"""By type of request, its field that names tasks."""
+"""Field that names tasks, by type of request."""
 
 
 def check_envelope(request: AnyRequest) -> None:
-    """See that a decoded request has the fields that a client sets when it sends it, and that have defaults in Python.
+    """Check that a decoded request has ``session`` and ``n``, which have defaults in Python but not on the wire.
 
     Raises:
-        ValueError: one is missing, in the words of msgspec.
+        ValueError: a field is missing, in the words of msgspec.
     """
     if not request.session or not request.n:
         raise ValueError(f"Object missing required field `{'n' if request.session else 'session'}`")
 
 
 def check_taskids(request: AnyRequest) -> Flaws:
-    """Replace items whose taskid has too many bytes by None, with a flaw; a None that the sender wrote is a flaw too.
+    """Replace items whose taskid has too many bytes with None, and return flaws of these and of items sent as nil.
 
     Raises:
-        Rejected: a request that names tasks has a taskid that is too long; a ``done`` has too many new tasks.
+        Rejected: a taskid in a request that names tasks is too long, or a ``done`` has too many new tasks.
     """
     flaws: Flaws = {}
     if isinstance(request, NewTasks):
@@ -70,7 +69,7 @@ def _check_new_tasks(tasks: list[NewTask | None], parent: tuple[int, ...], flaws
 
 
 def taskids_flaw(task: NewTask, name: str) -> str:
-    """Describe the flaw of the taskids in an item of that name; empty: none."""
+    """Return why a taskid of an item is invalid, starting with the item's ``name``; empty: all are valid."""
     if is_too_long(task.taskid):
         return long_reason(f"{name}.taskid")
     if any(is_too_long(each if isinstance(each, str) else each.taskid) for each in task.depends_on):
@@ -79,10 +78,10 @@ def taskids_flaw(task: NewTask, name: str) -> str:
 
 
 def check_edges(edges: int) -> None:
-    """Check the number of tasks that the new tasks of a message, or of a report, wait for together.
+    """Check the number of edges in a message.
 
     Raises:
-        Rejected: there are too many.
+        Rejected: the message has more than MAX_EDGES.
     """
     if edges > MAX_EDGES:
         raise Rejected("too-large", f"depends_on: more than {MAX_EDGES} tasks to wait for in one message")
@@ -112,7 +111,7 @@ def _check_reports(items: list[TaskReport | None], flaws: Flaws) -> None:
 
 
 def check_report(item: TaskReport, index: int, flaws: Flaws) -> TaskReport | None:
-    """The report, or None with a flaw; what is wrong with a follow-up is a flaw of that one only."""
+    """Return a valid report, else None with a flaw; an invalid follow-up is a flaw of that follow-up only."""
     if len(item.taskid) > SHORT_TASKID and is_too_long(item.taskid):
         flaws[index,] = long_reason(f"{item_name((index,))}.taskid")
         return None
@@ -137,15 +136,15 @@ def _wrong_result(item: TaskReport) -> str:
 
 
 def edges_of(report: TaskReport) -> int:
-    """How many tasks the new tasks of a report wait for together."""
+    """Count the edges of a report's new tasks."""
     return sum(len(task.depends_on) for task in report.new if task is not None)
 
 
 def check_follow_ups(new: int, edges: int) -> None:
-    """Check the number of new tasks of a ``done``, over all its reports, and of those that they wait for.
+    """Check the numbers of new tasks and of edges in a ``done``, over all its reports.
 
     Raises:
-        Rejected: there are too many.
+        Rejected: the message has more than MAX_FOLLOWERS new tasks, or more than MAX_EDGES edges.
     """
     if new > MAX_FOLLOWERS:
         raise Rejected("too-large", f"tasks: more than {MAX_FOLLOWERS} new tasks in one message")
@@ -159,16 +158,16 @@ def _refuse_long(named: Sequence[TaskId] | TaskId | None, field: str) -> None:
 
 
 def is_too_long(taskid: str) -> bool:
-    """Whether the taskid has too many bytes; msgspec has counted its characters only."""
+    """Return whether a taskid has too many bytes; msgspec has only counted its characters."""
     return len(taskid.encode()) > MAX_TASKID_BYTES
 
 
 def long_reason(field: str) -> str:
-    """The reason for refusing a taskid that is too long."""
+    """Return the reason for refusing a taskid that is too long."""
     return f"{field}: expected at most {MAX_TASKID_BYTES} bytes of utf-8"
 
 
 def item_name(path: tuple[int, ...]) -> str:
-    """(2,) is ``tasks[2]``, (2, 1) is ``tasks[2].new[1]``."""
+    """Return the name of an item: ``tasks[2]`` for (2,), ``tasks[2].new[1]`` for (2, 1)."""
     first, *rest = path
     return f"tasks[{first}]" + "".join(f".new[{index}]" for index in rest)

@@ -1,6 +1,6 @@
-"""Enumerated values of fields, in messages and, where they are stored, on disk; and what names are made of.
+"""Enumerated values of fields, in messages and in the store, and the characters of names.
 
-Commands know these without the types of messages, which take a third of a command's start to import.
+Commands import this module without the types of messages, whose import takes a third of a command's start.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, Literal, get_args
 
 NAME: Final = r"(?!\.{1,2}\Z)[A-Za-z0-9_.\-]"
-"""Pattern of a name's beginning and of its characters."""
+"""Pattern of the characters of a name, after a check that the name is neither "." nor ".."."""
 NAME_CHARS: Final = 64
 NAME_WORDS: Final = 'ASCII letters, digits, "_", "-" and ".", but not "." or ".."'
 """Characters of names of projects, groups and flows. HTTP clients resolve "." and ".." in paths."""
@@ -29,17 +29,17 @@ PushOutcome = Literal["new", "merged", "replaced", "deferred", "restarted", "can
 NEW_OUTCOMES: Final[tuple[PushOutcome, ...]] = get_args(PushOutcome)
 AttemptOutcome = Literal["success", "failed", "timeout", "expired", "crashed", "upstream"]
 RerunScope = Literal["task", "downstream", "upstream-failed", "only-failed"]
-"""Tasks that run again with one: none, its descendants, its failed ancestors, or its failed descendants."""
+"""Tasks that a rerun adds to its task: none, its descendants, its failed ancestors, or its failed descendants."""
 ParentFailure = Literal["fail", "run", "wait"]
-"""Reaction of a task to the failure of a task that it depends on."""
+"""Reaction of a task to the failure of a parent."""
 ErrorKind = Literal["connection", "timeout", "http", "other"]
-"""Reason of a failed fetch: no answer, no answer in time, the answer's status, or something else."""
+"""Reason of a failed fetch: no response, no response in time, the response's status, or something else."""
 
 WhyCause = Literal[
     "", "none", "stopped", "paused", "hours", "rate", "overdue", "tasks", "limits", "daemon", "slots", "pace",
     "fetchers", "memory",
 ]  # fmt: skip
-"""Why a project dispatches nothing; empty: the question was about a task, none: it dispatches."""
+"""Cause why a project dispatches nothing; empty: the question was about a task; ``none``: the project dispatches."""
 
 ProjectSort = Literal[
     "name", TaskState, "new_5m", "selected_5m", "success_5m",
@@ -62,9 +62,9 @@ RemainingReason = Literal[
 Resolution = Literal["minute", "hour"]
 FailuresBy = Literal["error", "host", "fetcher", "project"]
 FlowState = Literal["staged", "unrolling", "running", "success", "failed", "cancelled"]
-"""Progress of a flow, or how it ended."""
+"""State of a flow: how far it is, or how it ended."""
 FlowTaskState = Literal["staged", TaskState, "unknown"]
-"""State of a task of a flow; ``staged``: not created yet, ``unknown``: forgotten."""
+"""State of a flow's task; ``staged``: not made yet; ``unknown``: forgotten."""
 SlotSort = Literal["backlog", "errors", "delay", "name"]
 SlotPlace = Literal["ready", "waiting", "parked", "stored"]
-"""Place of a slot: it may go on, waits for a time, waits for something else, or is in the store only."""
+"""Place of a slot: it may dispatch, waits for a time, waits for something else, or is only in the store."""

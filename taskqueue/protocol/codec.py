@@ -1,25 +1,24 @@
-"""The codec: one frame is one MessagePack map is one message.
+"""Codec of messages: one frame is one MessagePack map, which is one message.
 
-    frame ──decode──► message                        all is well: one pass, in C
+    frame ──decode──► message                        well formed: one pass, in C
       └─────error───► envelope ──► version? ──► Rejected
                          └──► a batch: item by item ──► message, flaws
 
 Rules:
-1. Whatever the bytes, nothing but ``Rejected`` is raised.
-2. A batch with malformed items is not refused: each of them becomes None and its reason a flaw. That is slow next to
-   decoding at once, so only what failed that way is taken apart. To say what is wrong with an item takes as long as to
-   decode ten, so only the first FULL_REASONS of a message are told exactly. After MALFORMED_MOST nothing is looked at:
-   10,000 of them kept everybody waiting for 40 ms.
-3. A body stays as it came. It is one complete MessagePack value, or the frame would not have decoded (lengths
-   and type bytes are checked while it is skipped); what is inside its strings is not looked at. It shares the
-   frame's memory: to keep it, copy it.
-4. What is taken can be read again. Reading nests as deep as the value does, on top of the reader's own stack, so a
-   value at the very limit could be taken here and be unreadable in the store, which would be fatal. A frame is
-   taken only if it could nest HEADROOM levels deeper.
-5. A reason is one line with a place: ``tasks[3].schedule.priority: expected int, got str``. msgspec says it as
-   ``Expected `int`, got `str` - at `$.tasks[3].schedule.priority```; the words change here.
+1. Decoding raises only ``Rejected``, whatever the bytes.
+2. A batch with malformed items is not refused: each malformed item becomes None, with a reason among the flaws. This is
+   slower than decoding at once, so only a batch that failed is decoded item by item. The reason of one item costs as
+   much as decoding ten items, so only the first FULL_REASONS items get an exact one. After MALFORMED_MOST malformed
+   items the rest is not decoded: 10,000 of them delayed all clients by 40 ms.
+3. A body is never changed. It is one complete MessagePack value: decoding the frame checks lengths and type bytes, but
+   not the contents of strings. A body shares the frame's memory, so copy it to keep it.
+4. An accepted value can always be read again. Reading recurses as deep as the value nests, on top of the reader's own
+   stack, so a value at the very limit could be accepted here and be unreadable in the store, which would be fatal. So
+   a frame is accepted only if it could nest HEADROOM levels deeper.
+5. A reason is one line with a place: ``tasks[3].schedule.priority: expected int, got str``. msgspec writes
+   ``Expected `int`, got `str` - at `$.tasks[3].schedule.priority```; this module rewords it.
 
-What must never come in here: what a message means, and sockets.
+The meaning of messages and sockets must never come in here.
 """
 
 from __future__ import annotations
@@ -50,20 +49,20 @@ from taskqueue.protocol.tasks import Done, NewTasks
 from taskqueue.protocol.values import NewTask, TaskReport
 
 MAX_MESSAGE_BYTES: Final = 8 << 20
-"""Default of the longest message that the daemon accepts."""
+"""Default limit of a message that the daemon accepts."""
 
 HEADROOM: Final = 200
-"""Nesting levels by which a later reader of a body may be deeper in its stack than the decoder here."""
+"""Nesting levels by which a later reader of a body may be deeper in its stack than this decoder."""
 
 SHALLOW_BYTES: Final = 300
-"""So short a frame can't nest so deep that it matters: each level takes a byte."""
+"""Longest frame that is not checked for nesting: each level takes a byte, so it can't nest too deep."""
 
 SETTINGS_BYTES: Final = 128 << 10
-"""Longest settings in a message: decoded they may take seventy times as much."""
+"""Longest settings in a message; decoded, they may take seventy times as much memory."""
 
 
 class Envelope(Struct):
-    """The fields that can be read of any message, whatever else is wrong with it."""
+    """Fields that can be read from any map, even from a malformed message."""
 
     type: Raw = NIL
     v: Raw = NIL
@@ -85,7 +84,7 @@ class UndecodedGroupSet(ChangeRequest[AnyReply], tag="group-set"):
 
 
 class SaidSettings(Struct):
-    """The field of a ``project-set`` or ``group-set`` that is decoded last, alone in a map of its own."""
+    """Settings of a ``project-set`` or ``group-set``, which are decoded last, in a separate map."""
 
     settings: dict[str, Setting]
 
@@ -105,12 +104,12 @@ _str: Decoder[str] = Decoder(str)
 
 
 def encode(message: AnyRequest | AnyOutgoing | Raw) -> bytes:
-    """Encode a message. Ranges of its fields are not checked here; its receiver does."""
+    """Encode a message, without checking the ranges of its fields: the receiver checks them."""
     return _encoder.encode(message)
 
 
 def decode_outgoing(frame: bytes) -> AnyOutgoing:
-    """Decode a message of the scheduler, for its clients. Bodies share the frame's memory.
+    """Decode a message of the daemon, in a client. Bodies share the frame's memory.
 
     Raises:
         Rejected: with the code ``malformed``; nothing else.
@@ -122,7 +121,7 @@ def decode_outgoing(frame: bytes) -> AnyOutgoing:
 
 
 def decode_request(frame: bytes, max_message: int = MAX_MESSAGE_BYTES) -> tuple[AnyRequest, Flaws]:
-    """Decode a client's request; also returns why items of its batch are None.
+    """Decode a client's request; return it with the reasons why items of its batch are None.
 
     Raises:
         Rejected: with the code ``malformed``, ``version`` or ``too-large``; nothing else.
@@ -152,25 +151,23 @@ def _with_settings(request: UndecodedProjectSet | UndecodedGroupSet) -> ProjectS
 
 
 def request_number(frame: bytes) -> int:
-    """The ``n`` of a request that was rejected; 0 if it can't be read."""
+    """Return the number of a rejected request; 0 if it can't be read."""
     n = _read_int(_read_envelope(frame).n)
     return n if n is not None and 0 < n < 2**63 else 0
 
 
 def _check_depth(frame: bytes) -> None:
-    """Skip over the frame inside HEADROOM arrays, which fails if it nests too deep; 10 to 20 µs for 256 tasks of 300
-    bytes.
-    """
+    """Refuse a frame that nests too deep: skip it inside HEADROOM arrays (10 to 20 µs for 256 tasks of 300 bytes)."""
     try:
         _anything.decode(b"\x91" * HEADROOM + frame)
     except RecursionError as error:
         raise Rejected("malformed", reason_of(error)) from None
     except ValueError:
-        return  # What is wrong with it is found, and named, when it is decoded.
+        return  # Decoding finds and names the error.
 
 
 def _decode_by_item(frame: bytes, error: Exception) -> tuple[AnyRequest, Flaws]:
-    """Decode a malformed frame item by item, if it is a batch, so that only malformed items are refused."""
+    """Decode a malformed batch item by item, so that only its malformed items are refused."""
     envelope = _read_envelope(frame)
     version = _read_int(envelope.v)
     if version is not None and version != PROTOCOL:
@@ -187,7 +184,7 @@ def _decode_by_item(frame: bytes, error: Exception) -> tuple[AnyRequest, Flaws]:
 
 
 def _read_envelope(frame: bytes) -> Envelope:
-    """The envelope; an empty one if nothing can be read."""
+    """Read the envelope of a frame; an empty one if nothing can be read."""
     try:
         return _envelope.decode(frame)
     except MALFORMED:
@@ -213,13 +210,13 @@ def _read_str(raw: Raw) -> str | None:
 Items = Annotated[list[Raw], Meta(max_length=MAX_BATCH)]
 
 FULL_REASONS: Final = 128
-"""Items of a message whose reason says what is wrong with them."""
-BRIEF_REASON: Final = f"malformed; what is wrong is told of the first {FULL_REASONS} items of a message"
+"""Malformed items of a message that get an exact reason, at most."""
+BRIEF_REASON: Final = f"malformed; only the first {FULL_REASONS} malformed items of a message get an exact reason"
 
 MALFORMED_MOST: Final = 512
-"""Items of a message that may be malformed before those after them are rejected whatever they are."""
+"""Malformed items of a message after which all further items are rejected without being decoded."""
 UNREAD_REASON: Final = "not looked at"
-"""Short, for it may stand 10,000 times in an answer, which is kept."""
+"""Reason of an item that was not decoded; short, as a reply, which is kept, may contain it 10,000 times."""
 
 NO_ITEMS: Final = Raw(b"\x90")
 """MessagePack's empty array."""
@@ -248,7 +245,7 @@ _items: Decoder[list[Raw]] = Decoder(Items)
 
 
 def new_tasks_by_item(frame: bytes) -> tuple[NewTasks, Flaws]:
-    """Decode a ``new-task`` item by item; raises one of MALFORMED if anything but items is wrong."""
+    """Decode a ``new-task`` item by item; raise one of MALFORMED if anything except its items is malformed."""
     apart = _new_tasks.decode(frame)
     check_envelope(apart)
     flaws: Flaws = {}
@@ -259,7 +256,7 @@ def new_tasks_by_item(frame: bytes) -> tuple[NewTasks, Flaws]:
 
 
 def _decode_new(items: list[Raw], parent: tuple[int, ...], flaws: Flaws) -> list[NewTask | None]:
-    """Decode each item; a malformed one becomes None, with a flaw."""
+    """Decode new tasks; a malformed one becomes None, with a flaw."""
     tasks: list[NewTask | None] = []
     for index, item in enumerate(items):
         if len(flaws) >= MALFORMED_MOST:
@@ -277,10 +274,10 @@ def _decode_new(items: list[Raw], parent: tuple[int, ...], flaws: Flaws) -> list
 
 
 def done_by_item(frame: bytes) -> tuple[Done, Flaws]:
-    """Decode a ``done`` item by item; raises one of MALFORMED if anything but items is wrong.
+    """Decode a ``done`` item by item; raise one of MALFORMED if anything except its items is malformed.
 
     Raises:
-        Rejected: it has too many new tasks.
+        Rejected: the message has too many new tasks.
     """
     apart = _done.decode(frame)
     check_envelope(apart)
@@ -300,13 +297,13 @@ def done_by_item(frame: bytes) -> tuple[Done, Flaws]:
 
 
 def _not_decoded(count: int, first: int, parent: tuple[int, ...], flaws: Flaws) -> list[None]:
-    """None for each item from ``first`` on, with a flaw: too many items before them were malformed."""
+    """Return None for each item from ``first`` on, with a flaw, because too many items before them were malformed."""
     flaws.update(((*parent, index), UNREAD_REASON) for index in range(first, count))
     return [None] * (count - first)
 
 
 def _decode_report(item: Raw, index: int, new_before: int, flaws: Flaws) -> TaskReport | None:
-    """Decode one report; if only its follow-ups are malformed, only they are refused."""
+    """Decode a report; if only follow-ups of it are malformed, refuse only these."""
     try:
         finished = _finished.decode(item)
     except MALFORMED as error:
@@ -318,7 +315,7 @@ def _decode_report(item: Raw, index: int, new_before: int, flaws: Flaws) -> Task
 
 
 def _decode_follow_ups(item: Raw, index: int, new_before: int, flaws: Flaws) -> TaskReport | None:
-    """Decode one report without its follow-ups, and these one by one."""
+    """Decode a report without its follow-ups, and then its follow-ups one by one."""
     try:
         fields = _fields.decode(item)
         new = fields.pop("new", NO_ITEMS)
@@ -344,7 +341,7 @@ def _reason(error: Exception, path: tuple[int, ...], flaws: Flaws, field: str = 
 # ------------------------------------------------------------------------------------------------ reasons
 
 MALFORMED: Final = (ValueError, RecursionError)
-"""Errors of decoding: msgspec's errors and UnicodeDecodeError are ValueErrors; or deep nesting."""
+"""Errors of decoding. ValueError includes msgspec's errors and UnicodeDecodeError; RecursionError is deep nesting."""
 
 _WORDS: Final = (
     ("`", ""),
@@ -356,17 +353,17 @@ _WORDS: Final = (
     ("MessagePack data is ", ""),
     ("float <= 100000000000.0", "unix seconds of at most 1e11, not milliseconds"),
 )
-"""MessagePack's words for Python's, and no ornaments."""
+"""Replacements in msgspec's messages: words of MessagePack for words of Python, and no backticks."""
 
 _WHERE = re.compile(r" - at (?:`(key)` in )?`\$\.?([^`]*)`\Z")
 
 
 def reason_of(error: Exception, name: str = "") -> str:
-    """The reason of an error, with its place.
+    """Return the reason of a decoding error, with its place.
 
     Args:
         error: raised by the decoder.
-        name: path of the decoded value in its message, such as ``tasks[3]``; empty if it is the message.
+        name: path of the decoded value in its message, such as ``tasks[3]``; empty: the message itself.
     """
     said = _message(error)
     where = _WHERE.search(said.replace("$[...]", "$"))
@@ -389,7 +386,7 @@ def _join(name: str, field: str) -> str:
 
 
 def _in_plain_words(said: str) -> str:
-    """``Object missing required field `url``` as ``missing required field url``."""
+    """Reword msgspec's message: ``Object missing required field `url``` is ``missing required field url``."""
     for theirs, ours in _WORDS:
         said = said.replace(theirs, ours)
     return said[:1].lower() + said[1:]

@@ -1,16 +1,16 @@
-"""Types and limits of the fields of messages. The messages: a module a noun, all together in ``messages``.
+"""Types and limits of the fields of messages. Each noun has a module of messages; ``messages`` has all of them.
 
-Frames are decoded into these types and made of them; docs/reference/messages.md is made of them, for other languages.
-Each is a MessagePack map with named fields; ``type`` says which. A field that has a default may be left out.
+Frames are decoded into these types and encoded from them; docs/reference/messages.md is generated from them. A message
+is a MessagePack map with named fields; its ``type`` says which one. A field with a default may be left out.
 
-    producer, fetcher, admin ── Request (type, v, session, n, …) ──►  scheduler
-                             ◄── Reply   (type, n, …) ──────────────
-    fetcher                  ◄── Select  (type, number, tasks) ─────    unasked, as soon as there is work
+    producer, fetcher, operator ── Request (type, v, session, n, …) ──►  daemon
+                                ◄── Reply   (type, n, …) ──────────────
+    fetcher                     ◄── Select  (type, number, tasks) ─────    unasked, as soon as there is work
 
-Numbers: ``n`` counts the requests of a session; a repeat of the same ``n`` is answered, not done again. ``number``
-counts the ``select`` messages to a session. ``token`` identifies one lease of one task, for ever.
+Numbers: ``n`` counts the requests of a session; the daemon answers a repeated ``n`` without carrying it out again.
+``number`` counts the ``select`` messages to a session. ``token`` identifies one lease of one task, for ever.
 
-No behaviour here, and nothing that knows how these values are encoded.
+This module has no behaviour and does not know how its values are encoded.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from taskqueue.error_texts import KIND_CHARS
 from taskqueue.protocol.choices import NAME, NAME_CHARS
 
 PROTOCOL: Final = 1
-"""Version number in every message; a request with another one is refused with the code ``version``."""
+"""Version of the protocol, in every message; the daemon refuses another one with the code ``version``."""
 
 Token = NewType("Token", int)
-"""Identifies one lease of one task; never used twice, so reports can't be confused, and can't be guessed."""
+"""Number of one lease of one task; it is never used twice, so reports can't be confused, and can't be guessed."""
 
 Peer = NewType("Peer", bytes)
-"""Routing id of the socket: present address of a client. The session identifies the client."""
+"""Routing id of a socket: the present address of a client. The session identifies the client."""
 
 UNSAID: Final[Any] = float("0")
-"""Zero where it is the default of a field and means never, or at once. msgspec leaves a number out if it *is* the
-default, not if it equals it, so makers of messages use this object. It has no type, and is no literal, because
-the compiler, which knows floats by value, would make another one of it.
+"""Zero as the default of a field, where it means never or at once. msgspec leaves a number out only if it *is* the
+default, not if it equals it, so code that makes messages uses this object. It has no type and is not a literal, because
+the compiler, which knows floats by value, would make another object of it.
 """
 
 # ------------------------------------------------------------------------------------------------ limits
@@ -44,10 +44,10 @@ MAX_URL_CHARS: Final = 8192
 MAX_ERROR_CHARS: Final = 2048
 MAX_KIND_CHARS: Final = KIND_CHARS
 MAX_PAUSE_SECONDS: Final = 1e7
-"""Longest pause that ends by itself: 115 days."""
+"""Longest timed pause: 115 days."""
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
 MAX_SLOT_CHARS: Final = 253
-"""Longest name of a slot, as long as a host's name may be (RFC 1035, section 2.3.4)."""
+"""Longest name of a slot: that of a host (RFC 1035, section 2.3.4)."""
 
 STATUS_CODES: Final = range(100, 1000)
 """Status codes of HTTP: three digits. Above 599 none is valid (RFC 9110, section 15), but servers send them."""
@@ -64,27 +64,27 @@ MAX_BATCH: Final = 10_000
 """Most items in one ``new-task``, ``done``, ``extend`` or ``release``."""
 
 MAX_FOLLOWERS: Final = 2 * MAX_BATCH
-"""Most new tasks in one ``done``, of all its outcomes together."""
+"""Most new tasks in one ``done``, over all its reports."""
 
 MAX_PARENTS: Final = 1000
 """Most tasks that one task can wait for."""
 
 MAX_EDGES: Final = 10_000
-"""Most tasks that the tasks of one message can wait for together."""
+"""Most edges in one message."""
 
 MAX_WISHES: Final = 1000
-"""Most projects that a fetcher can name; one that wants more names none, and gets any project's tasks."""
+"""Most projects that a fetcher can name; a fetcher that wants more names none and gets tasks of all projects."""
 
 NOTATION: Final = "notation"
-"""Key of a type's word in docs/reference/messages.md, which explains the words."""
+"""Key of a type's name in docs/reference/messages.md, which explains these names."""
 
 TaskId = Annotated[str, Meta(min_length=1, max_length=MAX_TASKID_BYTES, extra={NOTATION: "taskid"})]
 ProjectName = Annotated[
     str, Meta(min_length=1, max_length=NAME_CHARS, pattern=rf"\A{NAME}+\Z", extra={NOTATION: "name"})
 ]
 KnownName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS, extra={NOTATION: "name"})]
-"""Name of a project that is only looked up, never created. Its characters go unchecked, because that check takes longer
-than all else of decoding a report.
+"""Name of a project that is looked up, never created. Its characters are not checked, because that would take longer
+than the rest of decoding a report.
 """
 ProjectNames = Annotated[list[ProjectName], Meta(max_length=200)]
 """Projects that a list is limited to; empty: all."""
@@ -96,7 +96,7 @@ SessionId = Annotated[str, Meta(min_length=1, max_length=64)]
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1, extra={NOTATION: "int"})]
 Priority = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1, extra={NOTATION: "int32"})]
 MAX_EPOCH_SECONDS: Final = 1e11
-"""Latest unix second that a time may be: in the year 5138, so that one in milliseconds is refused."""
+"""Latest time in unix seconds: in the year 5138, so that times in milliseconds are refused."""
 EpochSeconds = Annotated[float, Meta(ge=0, le=MAX_EPOCH_SECONDS)]
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 AgeSeconds = Annotated[float, Meta(ge=1, le=1e9)]
@@ -114,15 +114,15 @@ NIL: Final = Raw(b"\xc0")
 # ------------------------------------------------------------------------------------------------ settings, time
 
 Setting = bool | int | float | str | list[Any] | dict[str, Any] | None
-"""Value of a setting; ``settings.merge`` checks it closer."""
+"""Value of a setting; ``settings.merge`` checks it further."""
 
 if TYPE_CHECKING:
 
     class Wall(float):
-        """Unix seconds; exetime, ages and cron run on them. A time more or less seconds is a time of the same clock.
+        """Unix seconds, for exetime, ages and cron. A time plus or minus seconds is a time of the same clock.
 
-        To mypy it is a type of its own, so that no time of the one clock gets where one of the other is expected. When
-        the program runs it is ``float``: a NewType would have to be called for each deadline that is computed.
+        To mypy this is a separate type, so that times of the two clocks can't be mixed up. At run time it is ``float``:
+        a NewType would have to be called for each computed deadline.
         """
 
         def __add__(self, seconds: float, /) -> Wall: ...
@@ -133,7 +133,7 @@ if TYPE_CHECKING:
         def __sub__(self, other: float, /) -> float: ...
 
     class Boot(float):
-        """Seconds on a clock that never steps; deadlines and buckets run on them. See ``Wall``."""
+        """Seconds on a clock that never steps, for deadlines and buckets; a separate type like ``Wall``."""
 
         def __add__(self, seconds: float, /) -> Boot: ...
         @overload
@@ -148,9 +148,9 @@ else:
 WAIT_MOST_SECONDS = 60.0
 
 MAX_SLOT_DELAY_SECONDS: Final = 1e6
-"""Longest delay of a slot, eleven days: tasks that are further apart have times of their own."""
+"""Longest delay of a slot: eleven days. Tasks that are further apart use an exetime."""
 MIN_SLOT_RATE: Final = 0.0001
 MAX_SLOT_BURST: Final = 1e6
 
 OUTCOME_WINDOW = 64
-"""Outcomes kept per session: a client has at most this many requests unanswered."""
+"""Outcomes kept per session, and the most unanswered requests of a client."""

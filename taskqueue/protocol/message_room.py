@@ -1,7 +1,7 @@
-"""How much has room in a message: what its parts take in it at most, and what is left beside them.
+"""Room in messages: upper bounds of the bytes of their parts, and the bytes that remain beside them.
 
-The bytes of a text are known only when it is encoded; that costs more than it is worth, so its characters are taken for
-the longest there are, except where a text may fill the message. What is told here is never too little.
+Encoding each text to count its bytes costs too much, so each character counts as the longest one, except where a text
+may fill the message. A bound is never too low.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from taskqueue.protocol.tasks import ItemError, PackedParent, TaskRow
 from taskqueue.protocol.values import Assignment, RerunProgress, Schedule, TaskFilter
 
 _ENVELOPE_BYTES: Final = 1024
-"""More than anything around a url and a body takes in a message."""
+"""Upper bound of the bytes around a url and a body in a message."""
 
 _CHARACTER_BYTES: Final = 4
 """Bytes of the longest character in UTF-8."""
@@ -27,19 +27,19 @@ _ASSIGNMENT_BYTES: Final = 384
 """Bytes of an assigned task besides its body and its own texts."""
 
 VALIDATORS_BYTES: Final = 3 * (_CHARACTER_BYTES * MAX_VALIDATOR_CHARS + 20)
-"""Bytes that etag, last_modified and content_hash of an assigned task may take."""
+"""Upper bound of the bytes of etag, last_modified and content_hash of an assigned task."""
 
 _FETCH_BYTES: Final = 80
-"""Bytes of a project's ``fetch`` besides its value: the project's name."""
+"""Bytes of a project's ``fetch`` besides its value; includes the project's name."""
 
 _ROW_BYTES: Final = 192
 """Bytes of a task in a list besides its texts."""
 
 _PARENT_BYTES: Final = 80
-"""Bytes of a task that another one waits for besides its names and its result."""
+"""Bytes of a parent besides its names and its result."""
 
 _INDEX_BYTES: Final = 8
-"""Bytes of a task that one of a flow waits for, besides its own texts."""
+"""Bytes of a parent of a flow's task, besides its texts."""
 
 _OUTCOME_BYTES: Final = 10
 """Bytes of the longest outcome of a task."""
@@ -63,28 +63,29 @@ _PULSE_BYTES: Final = 208
 """Bytes of a project in ``watch-reply`` besides its texts."""
 
 PULSE_BYTES_MOST: Final = 4096
-"""More than the longest project in ``watch-reply`` has: three names of 64 and a reason of 300 characters."""
+"""Upper bound of the bytes of a project in ``watch-reply``: three names of 64 and a reason of 300 characters."""
 
 _OPERATION_BYTES: Final = 512
+"""Bytes of an operation besides the names of its projects and the globs of its filter."""
+
 _RERUN_BYTES: Final = 96
 _LAYER_BYTES: Final = 32
 _TEXT_BYTES: Final = 5
 """Bytes of a text besides its characters."""
-"""Bytes of an operation besides the names of its projects and the globs of its filter."""
 
 
 def room_in(max_message: int) -> int:
-    """Bytes for the content of a message of at most ``max_message`` bytes."""
+    """Return the bytes for the content of a message of at most ``max_message`` bytes."""
     return max_message - _ENVELOPE_BYTES
 
 
 def room_beside(url: str, schedule: Schedule, max_message: int) -> int:
-    """Bytes for a task's body, and for what goes with the task, in a message with this task alone."""
+    """Return the bytes for a task's body and its other values in a message with this task alone."""
     return max_message - _ENVELOPE_BYTES - _CHARACTER_BYTES * (len(url) + _texts(schedule))
 
 
 def _texts(schedule: Schedule) -> int:
-    """Characters of its texts."""
+    """Count the characters of a schedule's texts."""
     itag, slot = schedule.itag, schedule.slot
     return (0 if itag is None else len(itag)) + (0 if slot is None else len(slot))
 
@@ -92,7 +93,7 @@ def _texts(schedule: Schedule) -> int:
 def errors_that_fit(
     errors: list[ItemError], outcomes: int, lists: int, max_message: int, states: int = 0
 ) -> list[ItemError]:
-    """The first reasons, as far as there is room beside this number of outcomes, lists of outcomes, and states."""
+    """Return the first errors that fit into a message beside that many outcomes, lists of outcomes and states."""
     room = max_message - _ENVELOPE_BYTES - _OUTCOME_BYTES * outcomes - _LIST_BYTES * lists - _STATE_BYTES * states
     for place, error in enumerate(errors):
         room -= _ERROR_BYTES + len(error.reason.encode())
@@ -102,48 +103,48 @@ def errors_that_fit(
 
 
 def assignment_bytes(task: Assignment) -> int:
-    """Upper bound of the bytes of an assigned task."""
+    """Return an upper bound of the bytes of an assigned task."""
     texts = len(task.url) + len(task.taskid) + _texts(task.schedule)
     texts += len(task.etag) + len(task.last_modified) + len(task.content_hash) + len(task.slot)
     return _ASSIGNMENT_BYTES + _CHARACTER_BYTES * texts + len(task.body)
 
 
 def fetch_bytes(packed: Raw) -> int:
-    """Upper bound of the bytes of a project's ``fetch``, its name included."""
+    """Return an upper bound of the bytes of a project's ``fetch``, including the project's name."""
     return len(packed) + _FETCH_BYTES
 
 
 def row_bytes(row: TaskRow) -> int:
-    """Upper bound of the bytes of a task in a list."""
+    """Return an upper bound of the bytes of a task in a list."""
     texts = len(row.taskid) + len(row.url) + len(row.fetcher) + len(row.error) + len(row.kind)
     return _ROW_BYTES + _CHARACTER_BYTES * texts
 
 
 def parent_bytes(parent: PackedParent) -> int:
-    """Upper bound of the bytes of a task that another one waits for."""
+    """Return an upper bound of the bytes of a parent in a list of parents."""
     return _PARENT_BYTES + _CHARACTER_BYTES * (len(parent.project) + len(parent.taskid)) + len(parent.result)
 
 
 def flow_task_bytes(view: FlowTaskStatus) -> int:
-    """Upper bound of the bytes of a task of a flow."""
+    """Return an upper bound of the bytes of a flow's task."""
     texts = len(view.taskid) + len(view.url)
     texts += sum(len(each[0]) + len(each[1]) for each in view.depends_on if not isinstance(each, int))
     return _ROW_BYTES + _INDEX_BYTES * len(view.depends_on) + _CHARACTER_BYTES * texts
 
 
 def attempt_bytes(fetcher: str, error: str, kind: str, *, errors: int = 1) -> int:
-    """Upper bound of the bytes of an attempt whose error occurs ``errors`` times."""
+    """Return an upper bound of the bytes of an attempt whose error occurs ``errors`` times."""
     return _ATTEMPT_BYTES + len(fetcher.encode()) + len(kind.encode()) + errors * len(error.encode())
 
 
 def pulse_bytes(pulse: ProjectPulse) -> int:
-    """Upper bound of the bytes of a project in ``watch-reply``."""
+    """Return an upper bound of the bytes of a project in ``watch-reply``."""
     texts = len(pulse.name) + len(pulse.group) + len(pulse.bucket) + len(pulse.reason)
     return _PULSE_BYTES + _CHARACTER_BYTES * texts
 
 
 def operation_bytes(projects: Sequence[str], wanted: TaskFilter, rerun: RerunProgress | None) -> int:
-    """Upper bound of the bytes of an operation."""
+    """Return an upper bound of the bytes of an operation."""
     size = _OPERATION_BYTES + sum(map(len, projects)) + _CHARACTER_BYTES * (len(wanted.url) + len(wanted.error))
     if rerun is None:
         return size

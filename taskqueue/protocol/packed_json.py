@@ -1,8 +1,7 @@
-"""MessagePack values as JSON, for files and programs that have no MessagePack.
+"""MessagePack values as JSON, for files and programs without MessagePack.
 
-MessagePack has values that JSON lacks. One that JSON can't represent exactly (bytes, keys that are not text, infinite
-numbers, numbers in longer encodings than they need) is written as {"$msgpack": "base64"}, whole: decoding it gives the
-same bytes.
+A value that JSON can't represent exactly (bytes, keys that are not text, infinite numbers, numbers in longer encodings
+than they need) is written as a whole as {"$msgpack": "base64"}, so that decoding it gives the same bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _pack: Final = msgspec.msgpack.Encoder().encode
 
 
 def as_json(packed: bytes | Raw) -> Raw:
-    """A MessagePack value as JSON that converts back to the same bytes; nil is ABSENT."""
+    """Convert a MessagePack value to JSON that converts back to the same bytes; nil becomes ABSENT."""
     content = bytes(packed)
     if content == bytes(NIL):
         return ABSENT
@@ -37,20 +36,20 @@ def as_json(packed: bytes | Raw) -> Raw:
         if PACKED.encode() not in value and _pack(_decode_json(value)) == content:
             return Raw(value)
     except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
-        pass  # what JSON can't say
+        pass  # a value that JSON lacks
     return Raw(_encode_json(wrapped(content)))
 
 
 def wrapped(packed: bytes | Raw) -> dict[str, str]:
-    """A MessagePack value as it stands where JSON can't hold it."""
+    """Wrap a MessagePack value that JSON can't represent, in base64."""
     return {PACKED: b64encode(packed).decode()}
 
 
 def as_msgpack(value: Raw) -> Raw:
-    """The MessagePack value that ``as_json`` converted.
+    """Convert JSON made by ``as_json`` back to the MessagePack value.
 
     Raises:
-        ValueError, OverflowError: it is not such JSON, or has a number that MessagePack lacks.
+        ValueError, OverflowError: the value is not such JSON, or has a number that MessagePack lacks.
     """
     if value == ABSENT:
         return NIL
@@ -61,10 +60,10 @@ def as_msgpack(value: Raw) -> Raw:
         content = b64decode(decoded[PACKED], validate=True)
         _skip(content)
     except (binascii.Error, TypeError, msgspec.MsgspecError) as error:
-        raise ValueError(f"{PACKED} is no MessagePack value in base64: {error}") from None
+        raise ValueError(f"{PACKED} is not a MessagePack value in base64: {error}") from None
     return Raw(content)
 
 
 def packed(value: object) -> Raw:
-    """A decoded body or result as MessagePack again; what could not be decoded is that already."""
+    """Encode a decoded body or result as MessagePack; a Raw value, which could not be decoded, stays as it is."""
     return value if isinstance(value, Raw) else Raw(msgspec.msgpack.encode(value))

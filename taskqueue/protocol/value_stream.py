@@ -1,8 +1,8 @@
-"""MessagePack values one after the other in a file, each as the bytes that it is; lines no longer than they may be.
+"""MessagePack values that follow each other in a file, each as its bytes; and lines of bounded length.
 
-msgspec decodes one whole value; where in a file a value ends it does not say. msgpack's Unpacker does: it steps over a
-value without making anything of it, and goes on where it was when the next piece of the file has come. So memory holds
-one piece, READ_BYTES, and the value that is longer than that, if there is one.
+msgspec decodes one whole value and doesn't say where in a file it ends. msgpack's Unpacker does: it skips a value
+without decoding it, and continues when the next piece of the file has been read. So memory holds one piece of
+READ_BYTES, and a value that is longer than that, if there is one.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from msgpack import BufferFull, OutOfData, Unpacker
 
 READ_BYTES: Final = 1 << 20
 LONGEST_BYTES: Final = (1 << 30) + READ_BYTES
-"""Longest value: the longest message that a daemon can be set to take, and room for what surrounds its body."""
-
+"""Longest value: the largest message that a daemon can be set to accept, and room for the fields around its body."""
 
 LONGEST_TIMES: Final = 6
-"""Length of a value as JSON to that as MessagePack, at most: a byte of text may be written ``\\u0000``."""
+"""Most bytes of JSON per byte of MessagePack: a byte of text may be written as ``\\u0000``."""
 
 
 class BrokenStream(ValueError):
-    """From here on the file is no MessagePack, it ends within a value, or a value or line is longer than one may be;
-    what came before is good."""
+    """The rest of the file is not MessagePack, ends within a value, or has a value or line that is too long.
+
+    Values and lines before that are good.
+    """
 
 
 def lines(file: IO[AnyStr], longest: int) -> Iterator[AnyStr]:
-    """The lines of a file, or of a pipe, with their ends; ``longest`` is what one may take, in bytes or characters.
+    """Yield the lines of a file or pipe, with their ends; ``longest`` is the limit of a line, in bytes or characters.
 
     Raises:
-        BrokenStream: one is longer, and was not read to its end.
+        BrokenStream: a line is longer than ``longest``, and was not read to its end.
     """
     for number in count(1):
         line = file.readline(longest + 1)
@@ -43,10 +44,10 @@ def lines(file: IO[AnyStr], longest: int) -> Iterator[AnyStr]:
 
 
 def values(file: BinaryIO, longest: int = LONGEST_BYTES) -> Iterator[bytes]:
-    """The values of a file, or of a pipe, in order; ``longest`` is what one may take, in bytes.
+    """Yield the values of a file or pipe, in order; ``longest`` is the limit of a value, in bytes.
 
     Raises:
-        BrokenStream: it can't be read any further.
+        BrokenStream: the file can't be read any further.
     """
     unpacker = Unpacker(max_buffer_size=longest)
     pieces: list[bytes] = []
@@ -70,12 +71,12 @@ def values(file: BinaryIO, longest: int = LONGEST_BYTES) -> Iterator[bytes]:
 
 
 def _end(unpacker: Unpacker, began: int) -> int | None:
-    """Where the value ends that began at this byte; None: not in what has been read so far."""
+    """Return where the value ends that began at this byte; None if its end has not been read yet."""
     try:
         unpacker.skip()
     except OutOfData:
         return None
     except ValueError as error:
-        why = str(error) or "it is nested too deep, or no MessagePack"
+        why = str(error) or "it is nested too deep, or is not MessagePack"
         raise BrokenStream(f"the value that begins at byte {began:,} can't be read: {why}") from None
     return int(unpacker.tell())

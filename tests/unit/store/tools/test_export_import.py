@@ -200,7 +200,7 @@ def test_stores_on_disk_are_exported_and_brought_in_as_those_in_memory(
     [
         ({"state": "success", "bare": True, "result": 1}, "line 2: a bare task can't have a result"),
         ({"state": "success", "result": "x" * 65_536}, "line 2: result: 65,541 bytes; at most 65,536 are allowed"),
-        ({"state": "success", "result": {"$msgpack": "gQ=="}}, "line 2: .*no MessagePack value"),
+        ({"state": "success", "result": {"$msgpack": "gQ=="}}, "line 2: .*not a MessagePack value"),
     ],
 )
 def test_a_result_that_no_task_can_have_is_refused(new: Disk, more: dict[str, object], says: str) -> None:
@@ -412,7 +412,7 @@ def test_lines_without_their_last_one_are_told_from_whole_ones(new: Disk) -> Non
         (b'{"project":"news","taskid":"a","state":"ready","bare":true}', "line 2: a task that is ready can't be bare"),
         (
             b'{"project":"news","taskid":"a","state":"ready","url":"u","body":{"$msgpack":"x"}}',
-            "line 2: \\$msgpack is no MessagePack value in base64",
+            "line 2: \\$msgpack is not a MessagePack value in base64",
         ),
         (
             b'{"project":"news","taskid":"a","state":"ready","url":"u","body":1%s}' % (b"0" * 20),
@@ -461,7 +461,7 @@ def test_a_value_that_no_task_can_have_is_named_by_its_line(new: Disk, field: st
         ({"fetch": {"headers": "x" * 70_000}}, "fetch: 70014 bytes, at most 65536 are taken in a setting"),
         ({"fetch": {"a": "x" * 60_000}, "on_finished": {"url": "u", "body": "x" * 60_000}}, ".* in all at most 65536"),
         ([1], "overrides: Expected `object | null`, got `array`"),
-        ({"$msgpack": "x"}, "overrides: .*is no MessagePack value in base64"),
+        ({"$msgpack": "x"}, "overrides: .*is not a MessagePack value in base64"),
         ({"$msgpack": "gQEC"}, "overrides: Expected `str`, got `int`"),
     ],
 )
