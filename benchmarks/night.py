@@ -107,12 +107,12 @@ HUNG: Final = (
 QUESTIONS: Final = (
     Question("is it alive?", ("status", "--limit", "5"), r"up \d.*, epoch"),
     Question("what is silent, and why?", ("why",), r"img1"),
-    why("paused", "papers", "was paused by hand; go on with: taskqueue project resume papers"),
-    why("out of hours", "bank", r"outside of its active hours .* open in"),
-    why("rate 0", "archive", "has a rate of 0; give it another one with: taskqueue project set archive rate=1"),
+    why("paused", "papers", "was paused by an operator; resume it with: taskqueue project resume papers"),
+    why("out of hours", "bank", r"outside its active hours .*, which begin in"),
+    why("rate 0", "archive", "has a rate of 0; set another one with: taskqueue project set archive rate=1"),
     why("no fetcher", "forum", "no fetcher asks for them"),
     why("hung", "images", HUNG),
-    why("slot put off", "blog", r'no slot that may go on now; next, "blog.example" .* may go on in'),
+    why("slot put off", "blog", r'no slot that may dispatch now; next: "blog.example" .*may dispatch in'),
     why("parents", "reports", rf'blocked(.|\n)*"{PARENT}" \(unknown: '),
     Question("which host fails?", ("failures", "--by", "host"), r"host-7\.example"),
     Question("which fetcher is stuck, on what?", ("fetcher", "list", "--sort", "hung", "--limit", "1"), HUNG),
@@ -139,7 +139,7 @@ QUESTIONS: Final = (
 )
 
 FULL: Final = (
-    why("disk full", "forum", "room on the disk"),
+    why("disk full", "forum", "waits for disk space"),
     Question("alive, with a full disk?", ("status",), "full"),
 )
 """Questions about a disk with less free space than the daemon demands."""

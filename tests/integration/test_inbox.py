@@ -136,7 +136,7 @@ def test_what_cant_be_a_task_is_refused_with_the_reason_and_holds_up_nothing(
         assert '"ghost" is unknown' in found["http://a"]
         assert found["http://b"].startswith("schedule.priority: ")
         assert found["http://c"].startswith("schedule")
-        assert "at most 524288 are taken" in found["http://d"]
+        assert "at most 524288 are accepted" in found["http://d"]
         assert 'project "small" is full' in found["http://e"]
         assert "self" in found["http://h"]
         assert found["http://i"].startswith("on_parent_failure: ")

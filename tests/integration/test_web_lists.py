@@ -75,7 +75,7 @@ def test_a_fetcher_is_found_by_its_name_and_by_whose_tasks_it_wants(pages: Pages
     assert names("filter=BOLD") == names("project=shop") == [HOSTILE]
     assert names("filter=ghost") == names("skip=100") == []
     assert HOSTILE in names("sort=nonsense")
-    assert "No fetcher is named so." in words(pages.page("/fetchers?filter=ghost"))
+    assert "No fetcher matches." in words(pages.page("/fetchers?filter=ghost"))
 
 
 def test_whatever_a_fetcher_is_called_its_page_is_found_and_it_can_be_drained(pages: Pages) -> None:

@@ -149,7 +149,7 @@ def test_a_project_that_is_paused_for_a_time_says_until_when(client: Client, pag
 
     about = pages.page("/projects/shop-b").get_element_by_id("about")
     assert [each.get("data-unix") for each in about.iter("time")] == [str(until)]
-    assert "it goes on in" in words(about)
+    assert "it resumes in" in words(about)
     client.projects.resume("shop-b")
 
 
