@@ -51,13 +51,14 @@ NOUNS: Final = {
     "store": "init, show, check, backup, restore …",
     "config": "init, check",
     "web": "start, token",
+    "key": "generate, authorise, list, may, revoke …",
 }
 COMMANDS: Final = {**DAILY, **NOUNS}
 """Short helps by command name, for groups those of their commands. A command is the function of that name."""
 
 MODULES: Final = {
     "task": "tasks", "project": "projects", "fetcher": "fetchers", "slot": "slots", "flow": "flows",
-    "operation": "operations", "top": "status",
+    "operation": "operations", "top": "status", "key": "keys",
 }  # fmt: skip
 """Modules by command name; other commands have modules of their own names."""
 

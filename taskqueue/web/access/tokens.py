@@ -9,13 +9,11 @@ if no user but its owner may read or write it. It is read again when it has chan
 
 from __future__ import annotations
 
-import fcntl
 import hmac
 import logging
 import os
 import re
 import secrets
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +23,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from taskqueue.access.private_file import locked_folder, read_private, write_private
 from taskqueue.errors import ConfigError
 
 log = logging.getLogger("taskqueue.web")
@@ -35,7 +34,6 @@ PREFIX: Final = "tq_"
 MAX_TOKENS: Final = 1000
 MAX_BYTES: Final = 1 << 20
 _RANDOM_BYTES: Final = 32
-_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}"
 _HEX: Final = r"^[0-9a-f]{64}$"
 
@@ -85,20 +83,9 @@ def read_tokens(path: Path) -> TokenList | None:
     Raises:
         ConfigError: other users may read or write the file, or it is damaged.
     """
-    try:
-        # Opening a pipe must not block the process.
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except FileNotFoundError:
+    written = read_private(path, MAX_BYTES, "tokens")
+    if written is None:
         return None
-    except OSError as error:
-        raise ConfigError(f"{path}: the tokens can't be read: {error.strerror}") from None
-    try:
-        _check(path, os.fstat(file))
-        written = os.read(file, MAX_BYTES + 1)
-    finally:
-        os.close(file)
-    if len(written) > MAX_BYTES:
-        raise ConfigError(f"{path}: longer than {MAX_BYTES} bytes, so not a list of tokens")
     try:
         return msgspec.json.decode(written, type=TokenList)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -137,45 +124,15 @@ def remove_token(path: Path, name: str) -> None:
         _write(path, msgspec.structs.replace(found, tokens=left))
 
 
-def _check(path: Path, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise ConfigError(f"{path} is not a file")
-    if found.st_uid not in (os.geteuid(), 0):
-        raise ConfigError(f"{path} belongs to user {found.st_uid}, who could let anyone in; make yourself its owner")
-    if found.st_mode & _OTHERS:
-        mode = stat.S_IMODE(found.st_mode)
-        raise ConfigError(f"{path} has mode {mode:04o}, so others may read or write it: chmod 600 {path}")
-
-
 @contextmanager
 def _changing(path: Path) -> Iterator[TokenList]:
     """Yield the tokens of the file, locked against other changes."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise ConfigError(f"{path.parent}: {error.strerror}") from None
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+    with locked_folder(path):
         yield read_tokens(path) or TokenList(secrets.token_hex(_RANDOM_BYTES))
-    finally:
-        os.close(folder)
 
 
 def _write(path: Path, tokens: TokenList) -> None:
-    """Replace the file atomically, so that half of it is never read."""
-    path = path.resolve()  # a link's target
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(file, "wb") as writing:
-            writing.write(msgspec.json.format(msgspec.json.encode(tokens), indent=1) + b"\n")
-            writing.flush()
-            os.fsync(file)
-        fresh.replace(path)
-    except OSError as error:
-        fresh.unlink(missing_ok=True)
-        raise ConfigError(f"{path}: the tokens can't be written: {error.strerror}") from None
+    write_private(path, msgspec.json.format(msgspec.json.encode(tokens), indent=1) + b"\n", "tokens")
 
 
 # ------------------------------------------------------------------------------------------------------ as they are now

@@ -1,0 +1,216 @@
+"""The access file: the keys that may connect to the daemon. Write access to it is the root of trust.
+
+    {"keys": [{"name": "web1", "role": "fetcher", "projects": ["news-*"], "keys": ["3f2a…"], "created_at": …}]}
+
+A key's owner has one public key, or two while the key is rotated. Only public halves are here, so who reads the file
+can't come in; but its owner alone may write it, and it is refused if others may.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import inf
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from taskqueue.access.key_file import LOCAL_KEY, NAME_PATTERN, NAME_WORDS, Name, PublicKey
+from taskqueue.access.private_file import locked_folder, read_private, write_private
+from taskqueue.access.rights import Role
+from taskqueue.errors import ConfigError
+
+MAX_ENTRIES: Final = 20_000
+MAX_BYTES: Final = 16 << 20
+MAX_PATTERNS: Final = 100
+MAX_PATTERN_CHARS: Final = 128
+EVERY_PROJECT: Final = ("*",)
+
+RESERVED: Final = ("local", "web", "server")
+"""Names that the daemon gives to keys of its own."""
+
+Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_PATTERN_CHARS)]
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Owner of a key.
+
+    Attributes:
+        projects: patterns of the projects that it may see, with ``*`` and ``?``.
+        keys: its public keys; two while it is rotated, the newer one last.
+        created_at: unix seconds. A name that was revoked and authorised anew is told from the former one by it.
+        expires_at: unix seconds from which on it is refused; None: never.
+    """
+
+    name: Name
+    role: Role
+    keys: Annotated[tuple[PublicKey, ...], msgspec.Meta(min_length=1, max_length=2)]
+    created_at: float
+    projects: Annotated[tuple[Pattern, ...], msgspec.Meta(min_length=1, max_length=MAX_PATTERNS)] = EVERY_PROJECT
+    expires_at: float | None = None
+
+    def is_valid(self, now: float) -> bool:
+        """Whether it has not expired."""
+        return self.expires_at is None or now < self.expires_at
+
+
+class Entries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Content of the file."""
+
+    keys: Annotated[tuple[Entry, ...], msgspec.Meta(max_length=MAX_ENTRIES)] = ()
+
+
+class AccessList:
+    """Entries by public key, of the file and of the daemon itself.
+
+    Attributes:
+        entries: all of them.
+    """
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self.entries = tuple(entries)
+        self._by_key = {key: entry for entry in entries for key in entry.keys}
+
+    def holder(self, public: str, now: float) -> Entry | None:
+        """The entry with this public key; None: there is none, or it has expired."""
+        entry = self._by_key.get(public)
+        return entry if entry is not None and entry.is_valid(now) else None
+
+    def next_expiry(self, now: float) -> float:
+        """Unix seconds at which the next entry expires; inf: none does."""
+        ends = (entry.expires_at for entry in self.entries if entry.expires_at is not None)
+        return min((end for end in ends if end > now), default=inf)
+
+
+def read_entries(path: Path) -> tuple[Entry, ...] | None:
+    """Read the access file; None: there is no file.
+
+    Raises:
+        ConfigError: others may read or write it, it is damaged, or names or keys in it are not unique.
+    """
+    written = read_private(path, MAX_BYTES, "keys")
+    if written is None:
+        return None
+    try:
+        entries = msgspec.json.decode(written, type=Entries).keys
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is damaged: {error}; put a copy back, or remove it and authorise anew") from None
+    _check_unique(path, entries)
+    return entries
+
+
+def authorise(
+    path: Path, name: str, public: str, role: Role, projects: Sequence[str] = (), expires_at: float | None = None
+) -> None:
+    """Let the owner of a public key connect.
+
+    Raises:
+        ConfigError: the name or the key is invalid or in the file already, or the file can't be read or written.
+    """
+    _check_name(name)
+    with _changing(path) as entries:
+        _check_free(path, entries, name, public)
+        if len(entries) >= MAX_ENTRIES:
+            raise ConfigError(f"{path}: there are {MAX_ENTRIES} names, which is the most")
+        patterns = tuple(projects) or EVERY_PROJECT
+        entries.append(_checked(Entry(name, role, (public,), time.time(), patterns, expires_at)))
+
+
+def revoke(path: Path, name: str) -> None:
+    """Refuse the keys of this name from now on.
+
+    Raises:
+        ConfigError: the name is not in the file, or the file can't be read or written.
+    """
+    with _changing(path) as entries:
+        entries.remove(_named(path, entries, name))
+
+
+def rotate(path: Path, name: str, public: str) -> None:
+    """Add a second public key to a name; its first one goes on working until ``finish_rotation``.
+
+    Raises:
+        ConfigError: the name is not in the file, it has two keys, the key is in the file, or the file can't be written.
+    """
+    with _changing(path) as entries:
+        entry = _named(path, entries, name)
+        if len(entry.keys) > 1:
+            raise ConfigError(
+                f'{path}: "{name}" has two keys; drop the older one: taskqueue key rotate {name} --finish'
+            )
+        _check_free(path, entries, "", public)
+        entries[entries.index(entry)] = _checked(replace(entry, keys=(*entry.keys, public)))
+
+
+def finish_rotation(path: Path, name: str) -> None:
+    """Drop the older one of two public keys of a name.
+
+    Raises:
+        ConfigError: the name is not in the file, it has one key only, or the file can't be written.
+    """
+    with _changing(path) as entries:
+        entry = _named(path, entries, name)
+        if len(entry.keys) < 2:
+            raise ConfigError(f'{path}: "{name}" has one key; add the new one: taskqueue key rotate {name} PUBLIC')
+        entries[entries.index(entry)] = replace(entry, keys=entry.keys[1:])
+
+
+@contextmanager
+def _changing(path: Path) -> Iterator[list[Entry]]:
+    """The entries of the file, which are written at the end of the block, under a lock."""
+    with locked_folder(path):
+        entries = list(read_entries(path) or ())
+        yield entries
+        encoded = msgspec.json.encode(Entries(tuple(entries)))
+        write_private(path, msgspec.json.format(encoded, indent=1) + b"\n", "keys")
+
+
+def _named(path: Path, entries: Sequence[Entry], name: str) -> Entry:
+    for entry in entries:
+        if entry.name == name:
+            return entry
+    if name == "local":
+        raise ConfigError(
+            f'{path}: "local" is the key in {LOCAL_KEY} beside it; remove that file, and a restart makes another'
+        )
+    raise ConfigError(f'{path}: there is no key of "{name}"; taskqueue key list shows all')
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise ConfigError(f'"{name}" is no name: {NAME_WORDS}')
+    if name in RESERVED:
+        raise ConfigError(f'"{name}" is a name of the daemon\'s own; choose another')
+
+
+def _check_free(path: Path, entries: Sequence[Entry], name: str, public: str) -> None:
+    for entry in entries:
+        if entry.name == name:
+            raise ConfigError(
+                f'{path}: "{name}" has a key; revoke it first, or add another: taskqueue key rotate {name}'
+            )
+        if public in entry.keys:
+            raise ConfigError(f'{path}: this is the key of "{entry.name}"; each name needs a key of its own')
+
+
+def _checked(entry: Entry) -> Entry:
+    try:
+        return msgspec.convert(msgspec.to_builtins(entry), Entry)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{entry.name}: {error}") from None
+
+
+def _check_unique(path: Path, entries: Sequence[Entry]) -> None:
+    names: set[str] = set()
+    keys: set[str] = set()
+    for entry in entries:
+        if entry.name in names or entry.name in RESERVED:
+            raise ConfigError(f'{path}: the name "{entry.name}" is there twice, or is one of the daemon\'s own')
+        if keys & set(entry.keys):
+            raise ConfigError(f'{path}: a key of "{entry.name}" belongs to another name, too')
+        names.add(entry.name)
+        keys.update(entry.keys)

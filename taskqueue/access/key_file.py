@@ -1,0 +1,127 @@
+"""Key files: a pair of CURVE keys with the name of its owner, for one client or for the daemon.
+
+    web1.key     {"name": "web1", "public": "…", "secret": "…", "server": "…"}
+    server.key   {"name": "server", "public": "…", "secret": "…"}
+
+Keys are Curve25519, 32 bytes each, written as 64 hex digits, which a shell passes on as they are. The client's file has
+the public key of its daemon, too: the client refuses any other daemon.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import zmq
+from zmq.utils import z85
+
+from taskqueue.access.private_file import locked_folder, read_private, write_private
+from taskqueue.errors import ConfigError, SettingError
+
+NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}$"
+NAME_WORDS: Final = "letters, digits and _ . @ -, at most 64"
+Name = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
+PublicKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+"""64 hex digits."""
+
+SHOWN_CHARS: Final = 8
+"""Hex digits of a public key by which logs and lists tell it from others."""
+
+MAX_KEY_BYTES: Final = 4096
+SERVER_KEY: Final = "server.key"
+LOCAL_KEY: Final = "local.key"
+"""Files beside the access file: the daemon's own pair, and the key of commands on its machine."""
+
+
+class KeyFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A pair of keys.
+
+    Attributes:
+        name: of its owner, for people; the daemon knows a key by its public half.
+        secret: 64 hex digits, never sent to anybody.
+        server: public key of the only daemon that this client talks to; empty in the daemon's own file.
+    """
+
+    name: Name
+    public: PublicKey
+    secret: PublicKey
+    server: PublicKey | str = ""
+
+    def __repr__(self) -> str:
+        """Without the secret, which would end up in a log."""
+        return f"KeyFile(name={self.name!r}, public={self.public!r})"
+
+
+def make_key(name: str, server: str = "") -> KeyFile:
+    """Make a new pair, for a client of the daemon with the public key ``server``."""
+    public, secret = (z85.decode(key).hex() for key in zmq.curve_keypair())
+    return KeyFile(name, public, secret, server)
+
+
+def read_key(path: Path) -> KeyFile:
+    """Read the key file of a client.
+
+    Raises:
+        ConfigError: others may read it.
+        SettingError: it is missing or damaged, or has no public key of a daemon.
+    """
+    found = _read(path)
+    if found is None:
+        raise SettingError(f"{path}: there is no such key file; make one with: taskqueue key generate NAME")
+    if not found.server:
+        raise SettingError(f"{path} is the daemon's own key; clients need one of: taskqueue key generate NAME")
+    return found
+
+
+def write_new_key(path: Path, key: KeyFile) -> None:
+    """Write a key file that must not be there yet.
+
+    Raises:
+        ConfigError: it is there, or can't be written.
+    """
+    with locked_folder(path):
+        if path.exists():
+            raise ConfigError(f"{path} exists; name another file with --out, or remove it")
+        _write(path, key)
+
+
+def server_key(folder: Path) -> KeyFile:
+    """The daemon's pair in this folder, made if there is none.
+
+    Raises:
+        ConfigError: it can't be read or made.
+    """
+    return _kept(folder / SERVER_KEY, "server", "")
+
+
+def local_key(folder: Path, server: str) -> KeyFile:
+    """The key of commands on the daemon's machine, made anew if there is none for the daemon's public key ``server``.
+
+    Raises:
+        ConfigError: it can't be read or made.
+    """
+    return _kept(folder / LOCAL_KEY, "local", server)
+
+
+def _kept(path: Path, name: str, server: str) -> KeyFile:
+    with locked_folder(path):
+        found = _read(path)
+        if found is None or found.server != server:
+            found = make_key(name, server)
+            _write(path, found)
+        return found
+
+
+def _read(path: Path) -> KeyFile | None:
+    written = read_private(path, MAX_KEY_BYTES, "key")
+    if written is None:
+        return None
+    try:
+        return msgspec.json.decode(written, type=KeyFile)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path} is no key file: {error}") from None
+
+
+def _write(path: Path, key: KeyFile) -> None:
+    write_private(path, msgspec.json.format(msgspec.json.encode(key), indent=1) + b"\n", "key")

@@ -1,0 +1,66 @@
+"""Rights and roles: what each request takes, and who may send it.
+
+    viewer     look
+    producer   look, push
+    fetcher    look, push, work
+    operator   look, push, run
+    admin      look, push, work, run, rule
+
+``right_of`` is a function of the request, not of its type alone: a hello without capacity looks, one with capacity
+works. A type without a right fails at import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, get_args
+
+from taskqueue.protocol import daemon, fetchers, flows, insight, operations, projects, slots, tasks
+from taskqueue.protocol.messages import REQUESTS, AnyRequest
+
+Right = Literal["look", "push", "work", "run", "rule"]
+Role = Literal["viewer", "producer", "fetcher", "operator", "admin"]
+
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+RIGHTS_OF: Final[Mapping[Role, frozenset[Right]]] = {
+    "viewer": frozenset({"look"}),
+    "producer": frozenset({"look", "push"}),
+    "fetcher": frozenset({"look", "push", "work"}),
+    "operator": frozenset({"look", "push", "run"}),
+    "admin": frozenset({"look", "push", "work", "run", "rule"}),
+}
+
+_TYPES_OF: Final[Mapping[Right, tuple[type[AnyRequest], ...]]] = {
+    "look": (
+        daemon.StatusShow, daemon.DaemonShow, daemon.DaemonHistory, fetchers.Fetchers, fetchers.FetcherShow,
+        flows.FlowShow, flows.FlowList, flows.FlowTasks, insight.Stats, insight.StatsHistory, insight.Watch,
+        insight.Why, insight.FailureList, insight.Log, operations.OperationShow, operations.OperationList,
+        projects.ProjectShow, projects.ProjectWait, slots.SlotList, slots.SlotShow, tasks.TaskShow, tasks.TaskWait,
+        tasks.TaskParents, tasks.TaskChildren, tasks.TaskList,
+    ),
+    "push": (tasks.NewTasks, flows.FlowStage, flows.FlowSubmit, projects.ProjectHold),
+    "work": (fetchers.Hello, tasks.Done, fetchers.Extend, fetchers.Release),
+    "run": (
+        tasks.TaskRetry, tasks.TaskCancel, tasks.TaskReprioritise, operations.Bulk, operations.Rerun,
+        operations.OperationCancel, flows.FlowCancel, fetchers.FetcherDo, slots.SlotSet,
+    ),
+    "rule": (
+        daemon.Verify, projects.ProjectSet, projects.ProjectUnset, projects.ProjectDo, projects.GroupSet,
+        projects.GroupDo,
+    ),
+}  # fmt: skip
+"""Right of each type; of hellos, ``project-do`` and ``group-do`` the greatest that one of them takes."""
+
+TYPE_RIGHTS: Final[Mapping[type[AnyRequest], Right]] = {kind: right for right, of in _TYPES_OF.items() for kind in of}
+
+if missing := [kind.__name__ for kind in REQUESTS if kind not in TYPE_RIGHTS]:
+    raise TypeError(f"requests without a right: {', '.join(missing)}")
+
+
+def right_of(request: AnyRequest) -> Right:
+    """The right that a request takes."""
+    if isinstance(request, fetchers.Hello):
+        return "work" if request.capacity else "look"
+    if isinstance(request, projects.ProjectDo | projects.GroupDo):
+        return "rule" if request.action in projects.LOSSES else "run"
+    return TYPE_RIGHTS[type(request)]

@@ -1,0 +1,204 @@
+"""``taskqueue key``: key files, and the file of who may connect."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from taskqueue.access.access_file import read_entries
+from taskqueue.access.key_file import read_key
+from taskqueue.cli.main import main
+from taskqueue.errors import ConfigError
+
+PUBLIC = "0123456789abcdef" * 4
+OTHER = "fedcba9876543210" * 4
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: str) -> int:
+    return main(["key", *arguments])
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    assert run(*arguments) == 0
+    return capsys.readouterr().out.strip()
+
+
+def test_a_key_file_is_for_its_owner_alone_and_names_its_daemon(capsys: pytest.CaptureFixture[str]) -> None:
+    server = printed(capsys, "server")
+
+    public = printed(capsys, "generate", "web1", "--server", server)
+
+    made = read_key(Path("web1.key"))
+    assert (made.name, made.public, made.server) == ("web1", public, server)
+    assert made.secret not in (public, server)
+    assert stat.S_IMODE(Path("web1.key").stat().st_mode) == 0o600
+    assert made.secret not in repr(made)
+
+
+def test_the_daemons_public_key_stays_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    first = printed(capsys, "server")
+
+    assert printed(capsys, "server") == first
+    assert stat.S_IMODE(Path("data/server.key").stat().st_mode) == 0o600
+    printed(capsys, "generate", "here")  # on the daemon's machine it is known
+    assert read_key(Path("here.key")).server == first
+
+
+def test_a_key_file_is_never_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
+    printed(capsys, "generate", "web1", "--server", PUBLIC)
+    before = Path("web1.key").read_text()
+
+    assert run("generate", "web1", "--server", PUBLIC) == 1
+
+    assert "exists" in capsys.readouterr().err
+    assert Path("web1.key").read_text() == before
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
+def test_a_key_file_that_others_may_read_is_refused(capsys: pytest.CaptureFixture[str], mode: int) -> None:
+    printed(capsys, "generate", "web1", "--server", PUBLIC)
+    Path("web1.key").chmod(mode)
+
+    with pytest.raises(ConfigError, match="others may read or write it: chmod 600"):
+        read_key(Path("web1.key"))
+
+
+def test_the_key_of_the_daemon_is_no_key_of_a_client(capsys: pytest.CaptureFixture[str]) -> None:
+    printed(capsys, "server")
+
+    with pytest.raises(ConfigError, match="the daemon's own key"):
+        read_key(Path("data/server.key"))
+
+
+@pytest.mark.parametrize("written", [b"", b"\xff", b"{", b"[]", b"{}", b'{"name": "a"}', b"x" * 5000])
+def test_a_damaged_key_file_says_which(written: bytes) -> None:
+    Path("web1.key").write_bytes(written)
+    Path("web1.key").chmod(0o600)
+
+    with pytest.raises(ConfigError, match=r"web1\.key"):
+        read_key(Path("web1.key"))
+
+
+def test_whoever_is_authorised_is_listed_until_it_is_revoked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("authorise", "web1", PUBLIC, "--role", "fetcher", "--projects", "news-*", "--expires", "90d") == 0
+    assert run("authorise", "ops", OTHER, "--role", "operator") == 0
+
+    first, second = map(json.loads, printed(capsys, "list", "--json").splitlines())
+    assert (first["name"], first["role"], first["projects"], first["keys"]) == ("web1", "fetcher", ["news-*"], [PUBLIC])
+    assert first["expires_at"] - first["created_at"] == pytest.approx(90 * 86_400, abs=5)
+    assert (second["projects"], second["expires_at"]) == (["*"], None)
+    table = printed(capsys, "list")
+    assert "news-*" in table
+    assert PUBLIC[:8] in table
+
+    assert run("revoke", "web1") == 0
+    assert [entry.name for entry in read_entries(Path("data/access.json")) or ()] == ["ops"]
+
+
+def test_a_rotated_name_has_two_keys_until_the_rotation_is_finished() -> None:
+    path = Path("data/access.json")
+    run("authorise", "web1", PUBLIC, "--role", "fetcher")
+
+    assert run("rotate", "web1", OTHER) == 0
+    assert [entry.keys for entry in read_entries(path) or ()] == [(PUBLIC, OTHER)]
+    assert run("rotate", "web1", "--finish") == 0
+    assert [entry.keys for entry in read_entries(path) or ()] == [(OTHER,)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["authorise", "web1", OTHER, "--role", "admin"], 1, "revoke it first"),
+        (["authorise", "ben", PUBLIC, "--role", "admin"], 1, 'the key of "web1"'),
+        (["authorise", "local", OTHER, "--role", "admin"], 1, "a name of the daemon's own"),
+        (["authorise", "a b", OTHER, "--role", "admin"], 1, "is no name"),
+        (["authorise", "ben", "x", "--role", "admin"], 2, "is neither"),
+        (["authorise", "ben", OTHER, "--role", "admin", "--projects", "x" * 200], 1, "ben: "),
+        (["revoke", "ben"], 1, 'there is no key of "ben"'),
+        (["revoke", "local"], 1, "local.key"),
+        (["rotate", "web1", PUBLIC], 1, 'the key of "web1"'),
+        (["rotate", "web1", "--finish"], 1, "has one key"),
+        (["rotate", "web1"], 2, "--finish"),
+        (["generate", "a/b", "--server", PUBLIC], 2, "is no name"),
+        (["generate", "ben"], 2, "--server is missing"),
+        (["may", "web1", "fly"], 2, "is none of"),
+    ],
+)
+def test_what_can_not_be_says_why(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, said: str
+) -> None:
+    run("authorise", "web1", PUBLIC, "--role", "fetcher")
+    before = Path("data/access.json").read_text()
+
+    assert run(*arguments) == status
+
+    assert said in capsys.readouterr().err
+    assert Path("data/access.json").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("done news-a", "yes: web1 is a fetcher, and done takes the right work"),
+        ("done shop", "no: the key of web1 is for news-*, not shop"),
+        ("pause news-a", "no: web1 is a fetcher, and pause takes an operator or admin"),
+        ("delete news-a", "no: web1 is a fetcher, and delete takes an admin"),
+        ("status", "yes: web1 is a fetcher, and status takes the right look"),
+        ("push", "yes: web1 is a fetcher, and push takes the right push"),
+    ],
+)
+def test_may_says_what_a_name_may_do(capsys: pytest.CaptureFixture[str], what: str, said: str) -> None:
+    run("authorise", "web1", PUBLIC, "--role", "fetcher", "--projects", "news-*")
+    capsys.readouterr()
+
+    assert run("may", "web1", *what.split()) == (0 if said.startswith("yes") else 1)
+    assert capsys.readouterr().out.strip() == said
+
+
+def test_nobody_and_the_expired_may_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    run("authorise", "old", PUBLIC, "--role", "admin", "--expires", "1s")
+    path = Path("data/access.json")
+    written = json.loads(path.read_text())
+    written["keys"][0]["expires_at"] = 1.0
+    path.write_text(json.dumps(written))
+    capsys.readouterr()
+
+    assert run("may", "ben", "status") == 1
+    assert run("may", "old", "status") == 1
+    assert capsys.readouterr().out.splitlines() == ["no: there is no key of ben", "no: the key of old has expired"]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        b"", b"{", b"[]", b'{"keys": [{}]}', b'{"keys": 1}', b"[" * 100_000,
+        json.dumps({"keys": 2 * [{"name": "a", "role": "admin", "keys": [PUBLIC], "created_at": 1}]}).encode(),
+        json.dumps({"keys": [{"name": n, "role": "admin", "keys": [PUBLIC], "created_at": 1} for n in "ab"]}).encode(),
+        json.dumps({"keys": [{"name": "local", "role": "admin", "keys": [PUBLIC], "created_at": 1}]}).encode(),
+        json.dumps({"keys": [{"name": "a", "role": "king", "keys": [PUBLIC], "created_at": 1}]}).encode(),
+    ],
+    ids=range(10),
+)  # fmt: skip
+def test_a_damaged_access_file_is_refused_by_its_name(written: bytes) -> None:
+    Path("access.json").write_bytes(written)
+    Path("access.json").chmod(0o600)
+
+    with pytest.raises(ConfigError, match=r"access\.json"):
+        read_entries(Path("access.json"))
+
+
+def test_a_public_key_may_be_given_as_its_key_file(capsys: pytest.CaptureFixture[str]) -> None:
+    public = printed(capsys, "generate", "web1", "--server", PUBLIC)
+
+    assert run("authorise", "web1", "web1.key", "--role", "viewer") == 0
+
+    assert [entry.keys for entry in read_entries(Path("data/access.json")) or ()] == [(public,)]
