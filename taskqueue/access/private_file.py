@@ -44,7 +44,7 @@ def read_private(path: Path, most_bytes: int, what: str) -> bytes | None:
     finally:
         os.close(file)
     if len(written) > most_bytes:
-        raise ConfigError(f"{path}: more than {most_bytes} bytes are no {what}")
+        raise ConfigError(f"{path}: longer than {most_bytes} bytes, so not a list of {what}")
     return written
 
 
@@ -89,9 +89,9 @@ def locked_folder(path: Path) -> Iterator[None]:
 
 def _check(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise ConfigError(f"{path} is no file")
+        raise ConfigError(f"{path} is not a file")
     if found.st_uid not in (os.geteuid(), 0):
-        raise ConfigError(f"{path} belongs to user {found.st_uid}, who could let anybody in; give it to yourself")
+        raise ConfigError(f"{path} belongs to user {found.st_uid}, who could let anyone in; make yourself its owner")
     if found.st_mode & OTHERS:
         mode = stat.S_IMODE(found.st_mode)
         raise ConfigError(f"{path} has mode {mode:04o}, so others may read or write it: chmod 600 {path}")

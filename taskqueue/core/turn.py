@@ -39,6 +39,7 @@ from taskqueue.core.timers import keep_appointments
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
+from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.messages import Incoming, Outgoing
 from taskqueue.settings.settings import CoreConfig
 
@@ -69,6 +70,7 @@ class Turn:
         undelivered: Sequence[Outgoing] = (),
         reloaded: Sequence[str] | None = None,
         figures: DaemonMinute | None = None,
+        cut: Sequence[Peer] = (),
     ) -> TurnResult:
         """Decide the turn, once its needs have been looked up.
 
@@ -78,6 +80,7 @@ class Turn:
             undelivered: messages of earlier turns that could not be sent, because their peer is gone or does not read.
             reloaded: names of the settings that changed when the config file was read again; None if it was not read.
             figures: the shell's figures of a completed minute; None if an earlier turn got them.
+            cut: peers whose connections the daemon has closed for good; their tasks are returned.
 
         Raises:
             Corrupt: an invariant is broken, or the turn has been decided before; throw the scheduler away.
@@ -104,6 +107,8 @@ class Turn:
             change_log.note_reload(turn, reloaded)
         for message in undelivered:
             fetchers.miss(turn, message)
+        if cut:
+            fetchers.cut_off(turn, cut)
         for each in self._waited:
             answers.answer_waited(turn, each)
         for each in self._incoming:

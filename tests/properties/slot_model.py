@@ -17,6 +17,7 @@ from taskqueue.core.model.slot_table import entry_of
 from taskqueue.core.model.task import READY, SLOT_SHIFT, Task
 from taskqueue.protocol.base import AnyReply
 from taskqueue.protocol.fetchers import Select
+from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.messages import AnyRequest, Flaws
 from taskqueue.protocol.values import Assignment
 from taskqueue.settings.settings import CoreConfig
@@ -220,9 +221,10 @@ class WatchedWorld(World):
         flaws: Sequence[Flaws] = (),
         config: CoreConfig | None = None,
         figures: DaemonMinute | None = None,
+        cut: Sequence[Peer] = (),
     ) -> list[AnyReply]:
         """Take a turn; see World."""
-        replies = super().turn(*requests, flaws=flaws, config=config, figures=figures)
+        replies = super().turn(*requests, flaws=flaws, config=config, figures=figures, cut=cut)
         self._model.turned(self)
         return replies
 

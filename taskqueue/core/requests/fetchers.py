@@ -56,6 +56,7 @@ from taskqueue.protocol.fetchers import (
     Select,
     Welcome,
 )
+from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.message_room import TOKEN_BYTES, assignment_bytes, fetch_bytes, room_in
 from taskqueue.protocol.messages import Outgoing
 from taskqueue.protocol.values import Assignment
@@ -155,12 +156,23 @@ def fall_silent(turn: TurnState, session: Session) -> None:
         state.silent[session.id] = session
 
 
+def cut_off(turn: TurnState, peers: Iterable[Peer]) -> None:
+    """The daemon has closed the connections of these peers for good: return their tasks, and blame none for it."""
+    state, cut = turn.state, dict.fromkeys(peers)
+    for session in [each for each in state.sessions.values() if each.peer in cut]:
+        state.connections.forget(session)
+        session.peer = Peer(b"")
+        session.crashed = {}
+        fall_silent(turn, session)
+
+
 def go_on_silent(turn: TurnState) -> None:
     """Return tasks of silent fetchers that the previous turn could not return; an active fetcher keeps its tasks."""
     state, now = turn.state, turn.now
     silent, state.silent = state.silent, {}
     for session in silent.values():
-        if session.heard_at < now.boot:
+        # One that was cut off may have been heard just before.
+        if session.heard_at < now.boot or not session.peer:
             fall_silent(turn, session)
         else:
             session.crashed = None

@@ -194,6 +194,7 @@ class World:
         flaws: Sequence[Flaws] = (),
         config: CoreConfig | None = None,
         figures: DaemonMinute | None = None,
+        cut: Sequence[Peer] = (),
     ) -> list[AnyReply]:
         """Take one turn with these requests; return the replies, without taking further turns."""
         heard = self.heard(*requests)
@@ -201,7 +202,7 @@ class World:
             each.flaws = flaw
         turn = self.scheduler.begin(self.now, heard)
         self.needs, self.found = turn.needs, self.ledger.find(turn.needs)
-        result = turn.decide(self.found, config, self._undelivered, figures=figures)
+        result = turn.decide(self.found, config, self._undelivered, figures=figures, cut=cut)
         self._undelivered = [said for said in result.outgoing if said.peer in self.unreachable]
         self._has_written |= self.ledger.commit(result.writes)
         self._unchecked_turns += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskqueue.protocol.fetchers import Release, TokensReply
+from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.tasks import Done, DoneReply
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
@@ -57,6 +58,27 @@ def test_a_task_that_was_passed_on_is_no_suspect(world: World) -> None:
     world.advance(SILENCE)
 
     assert [world.show(name).crashes for name in ("a", "b")] == [0, 1]
+
+
+def test_what_a_fetcher_held_whose_key_is_revoked_comes_back_at_once_and_is_no_suspect(world: World) -> None:
+    world.push("news", *[task(name, body={"x": name}) for name in names(30)])
+    cut = world.fetcher(capacity=30, name="cut")
+    kept = world.fetcher(capacity=9, name="kept")
+    world.restart()
+    cut.hello(capacity=30)
+    kept.hello(capacity=9)
+    world.push("news", task("late"))
+    assert kept.tokens("late")
+
+    world.turn(cut=[Peer(cut.session.encode())])
+    world.settle()
+
+    found = [world.show(name) for name in names(30)]
+    assert {each.state for each in found} == {"ready", "processing"}
+    assert {(each.crashes, each.retried, len(each.history)) for each in found} == {(0, 0, 0)}
+    assert len(kept.taken) == 9
+    assert set(world.fetcher(capacity=99).taken) | set(kept.taken) == {*names(30), "late"}
+    assert world.show("late").state == "processing"
 
 
 def test_what_comes_back_by_silence_goes_behind_its_equals(world: World) -> None:
