@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         RequestRejected,
         RequestTimeout,
         TaskQueueError,
+        Unauthorised,
     )
     from taskqueue.protocol.values import NewTask
 
@@ -57,6 +58,7 @@ __all__ = [
     "RunEnded",
     "Task",
     "TaskQueueError",
+    "Unauthorised",
     "Worker",
     "canonical_url",
     "default_taskid",

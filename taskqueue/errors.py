@@ -125,6 +125,13 @@ class RequestTimeout(ClientError):
         self.heard = heard
 
 
+class Unauthorised(RequestTimeout):
+    """The daemon did not let the client in, or is not the one that the client's key is for; the message says which.
+
+    The client goes on trying: a key that is authorised later is let in then.
+    """
+
+
 class RequestRejected(ClientError):
     """The daemon refused the request.
 

@@ -268,10 +268,12 @@ SMALL_LINES = 150
 ROWS = ("client.blocking", "web.api")
 """Folders in which each module is a row of a table: the twin of an asynchronous one, or the addresses of a noun."""
 APART = {
+    "client.connection.greeting": "bytes of ZMTP on a plain socket, where all else of a client is libzmq's",
     "client.worker.loop_watch": "a thread, where all else of a worker runs in its event loop",
     "client.worker.tracing": "OpenTelemetry need not be installed",
     "core.answers": "what a request that is repeated gets, beside what a turn does",
     "core.steps.flow_check": "where a flow is checked, for who looks for it by name",
+    "server.network.file_watch": "what the kernel knows of a file, and nothing of keys",
     "server.network.tcp": "what the kernel knows, whose words address, cookie and progress others have names for, too",
     "server.web_child": "knows a process, and nothing of the daemon",
     "server.webhook_delivery": "is loaded with the first event, and urllib3 with it",

@@ -9,6 +9,7 @@ the public key of its daemon, too: the client refuses any other daemon.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -102,6 +103,26 @@ def local_key(folder: Path, server: str) -> KeyFile:
         ConfigError: it can't be read or made.
     """
     return _kept(folder / LOCAL_KEY, "local", server)
+
+
+def key_in(fd: int) -> KeyFile:
+    """Read the line that ``key_line`` has made, and nothing behind it, from a pipe.
+
+    Raises:
+        SettingError: the line is not a key.
+    """
+    line = b""
+    while not line.endswith(b"\n") and len(line) < MAX_KEY_BYTES and (octet := os.read(fd, 1)):
+        line += octet
+    try:
+        return msgspec.json.decode(line, type=KeyFile)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"stdin: no key: {error}") from None
+
+
+def key_line(key: KeyFile) -> bytes:
+    """A key as one line, for the stdin of another process."""
+    return msgspec.json.encode(key) + b"\n"
 
 
 def _kept(path: Path, name: str, server: str) -> KeyFile:

@@ -3,6 +3,7 @@
     0    it worked
     1    it did not: one line on stderr says what, where, and what to do
     2    the command was not understood, or it, or a config file, has a setting that can't be
+    77   the daemon does not let this client in, or is not the one that its key is for
     130  Ctrl-C
     141  the reader of its output closed it early, as in ``taskqueue status | head -1``
 
@@ -24,7 +25,7 @@ import click
 
 from taskqueue.build_kind import build_kind, is_compiled
 from taskqueue.cli.commands.completion import VARIABLE
-from taskqueue.errors import ConfigError, RequestRejected, SettingError, TaskQueueError
+from taskqueue.errors import ConfigError, RequestRejected, SettingError, TaskQueueError, Unauthorised
 from taskqueue.terminal.lines import say, say_lines
 
 DAILY: Final = {
@@ -69,6 +70,8 @@ DISTRIBUTION: Final = "taskqueue-scheduler"
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 WRONG_SETTING: Final = 2
+UNAUTHORISED: Final = 77
+"""EX_NOPERM of sysexits.h."""
 
 SPACE: Final = re.compile(r"[ \t\r\n]+")
 
@@ -107,7 +110,8 @@ def taskqueue() -> None:
     1.5h or 2d, a TIME "2027-01-31 18:00", 18:00, yesterday, now or unix seconds.
 
     The exit status is 0 if it worked, 1 if it did not (a line on stderr says why), 2 if the command was not
-    understood, or a setting is invalid, 130 after Ctrl-C, 141 if the reader of its output closed it early.
+    understood, or a setting is invalid, 77 if the daemon does not accept its key, 130 after Ctrl-C, 141 if the reader
+    of its output closed it early.
 
     \b
     Example:
@@ -170,6 +174,8 @@ def _main(arguments: Sequence[str]) -> int:
         return _print_problems(
             "taskqueue", str(error).split("\n"), WRONG_SETTING if isinstance(error, SettingError) else 1
         )
+    except Unauthorised as error:
+        return _print_problems("taskqueue", [str(error)], UNAUTHORISED)
     except (TaskQueueError, OSError) as error:
         return _print_problems("taskqueue", [_message(error)], WRONG_SETTING if _is_of_a_setting(error) else 1)
     except UnicodeEncodeError as error:  # a file whose name has letters that this locale does not

@@ -6,13 +6,16 @@ and from then on every request of that client, whichever caller made it.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 from math import inf
+from pathlib import Path
 from typing import Final, cast
 
 import msgspec
 
+from taskqueue.access.key_file import KeyFile, read_key
 from taskqueue.protocol.choices import NAME_WORDS
 from taskqueue.protocol.fields import MAX_CAPACITY, Capacity, Priority, ProjectName
 
@@ -103,3 +106,18 @@ def _checked(name: str, number: int, kind: object, bounds: str) -> int:
         return cast(int, msgspec.convert(number, kind))
     except msgspec.ValidationError:
         raise ValueError(f"{name}: expected an integer {bounds}, got {number!r}") from None
+
+
+def client_key(key: str | os.PathLike[str] | KeyFile | None) -> KeyFile | None:
+    """Return the key that a client is to use, read from its file; None: it has none.
+
+    Args:
+        key: a key or its file; None: that in the environment's TASKQUEUE_KEY.
+
+    Raises:
+        ConfigError: the file can't be used.
+    """
+    named = key if key is not None else os.environ.get("TASKQUEUE_KEY")
+    if isinstance(named, KeyFile):
+        return named
+    return read_key(Path(named)) if named else None

@@ -78,10 +78,15 @@ class DaemonSection(Struct, frozen=True):
 
     Attributes:
         bind: ZeroMQ address to listen on.
+        keys: access file of the keys that may connect by TCP; empty if every peer may. A relative path starts where the
+            store's does.
+        insecure: listen beyond this machine without keys.
         web: HOST:PORT where the daemon's own web process listens; empty for none.
     """
 
     bind: Address = "tcp://127.0.0.1:7400"
+    keys: str = ""
+    insecure: bool = False
     web: WebBind = ""
     max_message: Annotated[int, Meta(ge=MESSAGE_BYTES_LEAST, le=1 << 30, extra=SIZE)] = 8 << 20
     log_level: LogLevel = "info"
@@ -199,6 +204,8 @@ UNTOLD: Final = {
 
 RESTART_ONLY: Final = (
     ("daemon", "bind"),
+    ("daemon", "keys"),
+    ("daemon", "insecure"),
     ("daemon", "web"),
     ("daemon", "max_message"),
     ("store", "path"),
@@ -232,9 +239,11 @@ def load(path: str | None) -> Config:
 
 
 def with_absolute_store(config: Config, folder: str) -> Config:
-    """Make the store's path absolute, relative to ``folder``."""
+    """Make the paths of the store and of the access file absolute, relative to ``folder``."""
     store = msgspec.structs.replace(config.store, path=abspath(join(folder, config.store.path)))
-    return msgspec.structs.replace(config, store=store)
+    keys = config.daemon.keys and abspath(join(folder, config.daemon.keys))
+    daemon = msgspec.structs.replace(config.daemon, keys=keys)
+    return msgspec.structs.replace(config, daemon=daemon, store=store)
 
 
 def build(tables: Mapping[str, Any], path: str) -> Config:

@@ -22,6 +22,7 @@ from taskqueue.core.model.records import ProjectRecord
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.errors import StoreError
+from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.messages import Incoming, Outgoing
 from taskqueue.server.clock import ticks
 from taskqueue.server.meters import Meters
@@ -89,6 +90,7 @@ class Engine:
         undelivered: Sequence[Outgoing],
         reloaded: Sequence[str] | None,
         figures: DaemonMinute | None,
+        cut: Sequence[Peer] = (),
     ) -> TurnResult:
         """Decide and commit one turn; its replies may be sent when the syncer has synced its last write.
 
@@ -97,13 +99,14 @@ class Engine:
             undelivered: selects of the previous turn that could not be sent.
             reloaded: settings changed by a reload of the config; None without a reload.
             figures: figures of the last minute; None if they are stored already.
+            cut: peers whose connections were closed because their key was revoked.
 
         Raises:
             StoreError: no reply of the turn may be sent; the epoch has ended.
             Corrupt: an invariant of the core is broken.
         """
         try:
-            return self._turn(now, incoming, config, undelivered, reloaded, figures)
+            return self._turn(now, incoming, config, undelivered, reloaded, figures, cut)
         except StoreError:
             raise
         except Exception:
@@ -119,6 +122,7 @@ class Engine:
         undelivered: Sequence[Outgoing],
         reloaded: Sequence[str] | None,
         figures: DaemonMinute | None,
+        cut: Sequence[Peer],
     ) -> TurnResult:
         meters = self._meters
         began = ticks()
@@ -127,7 +131,7 @@ class Engine:
         turn = self._core.begin(now, incoming)
         found = self._ledger.find(turn.needs)
         looked = ticks()
-        result = turn.decide(found, config, undelivered, reloaded, figures)
+        result = turn.decide(found, config, undelivered, reloaded, figures, cut)
         decided = ticks()
         if self._ledger.quarantine.noted:
             self._log_damage()

@@ -55,6 +55,7 @@ from taskqueue.server.engine import Engine
 from taskqueue.server.limits import DiskSpace
 from taskqueue.server.log import Summary, change_line, event_level, event_line, silent_fetcher_lines, turn_lines
 from taskqueue.server.meters import Meters, MinuteMeter, as_map
+from taskqueue.server.network.cut_peers import CutPeers
 from taskqueue.server.network.inbox import Inbox
 from taskqueue.server.network.router import Frame, Router
 from taskqueue.server.postgres_intake import TableIntake
@@ -111,6 +112,7 @@ class Loop:
         self._figures: DaemonMinute | None = None
         self._cpu = 0.0
         self._undelivered: list[Outgoing] = []
+        self._cut: list[Peer] = []
         self._untold: list[Peer] = []
         self._stopping = False
         self._outbox = Outbox(router.send)
@@ -176,6 +178,9 @@ class Loop:
     def _receive_and_turn(self) -> None:
         if self._untold:
             self._tell_read_again()
+        if cut := self._router.cut_peers.take():
+            self._inbox.drop(cut)
+            self._cut += cut
         incoming, refused = self._receive()
         now = self._clock.now()
         # A turn with work to do ignores these.
@@ -184,7 +189,7 @@ class Loop:
             self._summarise()
         if min(due_at, self._disk.due_at) <= now.boot and self._disk.look(now.boot):
             self._pass_config(self._config)
-        if self._new_config or self._reloaded is not None or self._undelivered or due_at <= now.boot:
+        if self._new_config or self._reloaded is not None or self._undelivered or self._cut or due_at <= now.boot:
             self._turn(now, incoming)
         elif not refused and not self._untold:
             wake_at = min(due_at, self._summary.due_at, self._disk.due_at)
@@ -215,9 +220,11 @@ class Loop:
 
     def _turn(self, now: Now, incoming: Sequence[Incoming]) -> None:
         self._figures = self._minutes.ended(now.wall) or self._figures
-        result = self._engine.turn(now, incoming, self._new_config, self._undelivered, self._reloaded, self._figures)
+        result = self._engine.turn(
+            now, incoming, self._new_config, self._undelivered, self._reloaded, self._figures, self._cut
+        )
         self._new_config = self._reloaded = self._figures = None
-        self._undelivered = []
+        self._undelivered, self._cut = [], []
         if log.isEnabledFor(logging.INFO):
             self._summary.note(result.writes.projects, now.boot)
         if log.isEnabledFor(logging.DEBUG):
@@ -313,10 +320,12 @@ class Loop:
         """
         engine = self._begin(self._config)
         self._new_config = None
-        self._undelivered = []
+        self._undelivered, self._cut = [], []
         self._untold = self._router.peers()
         self._summary.begin(engine.projects)
-        self._poller = Poller(self._meters, self._router.socket, self._signals, engine.syncer, engine.intake)
+        self._poller = Poller(
+            self._meters, self._router.socket, self._signals, engine.syncer, engine.intake, self._router.cut_peers
+        )
         return engine
 
     def _reload_store(self, failure: _StoreFailure) -> None:
@@ -407,7 +416,7 @@ MAX_SLEEP_SECONDS: Final = 86_400.0
 
 
 class Poller:
-    """Poller of the socket, the signals and, if there are any, a syncer and an intake."""
+    """Poller of the socket, the signals, cut-off peers and, if there are any, a syncer and an intake."""
 
     def __init__(
         self,
@@ -416,16 +425,18 @@ class Poller:
         signals: Signals,
         syncer: Syncer | None = None,
         intake: TableIntake | None = None,
+        cut_peers: CutPeers | None = None,
     ) -> None:
         self._meters = meters
         self._signals = signals
         self._syncer = syncer
         self._intake = intake
+        self._cut_peers = cut_peers
         self._without_socket = zmq.Poller()
         self._all = zmq.Poller()
         for poller in (self._without_socket, self._all):
             poller.register(signals, zmq.POLLIN)
-            for waker in (syncer, intake):
+            for waker in (syncer, intake, cut_peers):
                 if waker is not None:
                     poller.register(waker, zmq.POLLIN)
         self._all.register(socket, zmq.POLLIN)
@@ -452,7 +463,7 @@ class Poller:
     def _poll(self, ignore_socket: bool, milliseconds: int) -> None:
         ready = dict((self._without_socket if ignore_socket else self._all).poll(milliseconds))
         self._meters.wakeups += 1
-        for waker in (self._signals, self._syncer, self._intake):
+        for waker in (self._signals, self._syncer, self._intake, self._cut_peers):
             if waker is not None and waker.fileno() in ready:
                 waker.clear_wakeup()
 

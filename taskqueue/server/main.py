@@ -23,6 +23,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from importlib.metadata import PackageNotFoundError, version
+from ipaddress import ip_address
+from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
 from typing import Final
@@ -51,7 +53,8 @@ from taskqueue.server.limits import DiskSpace, group_bytes, machine_bytes, max_c
 from taskqueue.server.log import set_level, set_up
 from taskqueue.server.loop import Loop
 from taskqueue.server.meters import Meters
-from taskqueue.server.network.router import Router
+from taskqueue.server.network.key_ring import KeyRing
+from taskqueue.server.network.router import IPC, Router
 from taskqueue.server.pid_file import pid_file
 from taskqueue.server.signals import Signals
 from taskqueue.server.store_opener import StoreOpener
@@ -69,6 +72,13 @@ BIND_HINTS: Final = {
     errno.ENODEV: "; this machine has no such address; an IPv6 address needs brackets: tcp://[::1]:7400",
 }
 """Advice on errors of binding an address."""
+
+OPEN: Final = (
+    "daemon.bind: {bind} listens on {endpoint}, which other machines reach, and without keys any program there may do "
+    'everything; say who may connect, by daemon.keys = "data/access.json" and taskqueue key authorise, or start with '
+    "--insecure"
+)
+"""Why a daemon does not start that would be open to a network."""
 
 EXIT_STOPPED: Final = 0
 EXIT_FAILED: Final = 1
@@ -102,6 +112,7 @@ def run(
     durability: str | None = None,
     web: str | None = None,
     log_level: str | None = None,
+    insecure: bool = False,
     environ: Mapping[str, str] = MappingProxyType({}),
     pid_path: str | None = None,
     accept_damage: bool = False,
@@ -110,7 +121,7 @@ def run(
 
     Args:
         config_path: path of a TOML file; None for all defaults. SIGHUP reads it again.
-        bind, store_path, durability, web, log_level: override the file and the environment.
+        bind, store_path, durability, web, log_level, insecure: override the file and the environment.
         environ: variables that may contain settings; see ``config``.
         pid_path: path of a pid file; see ``pid_file``.
         accept_damage: start on a damaged store, without the lost changes.
@@ -121,6 +132,7 @@ def run(
     source = ConfigSource(config_path, {
         ("daemon", "bind"): bind, ("store", "path"): store_path,
         ("store", "durability"): durability, ("daemon", "log_level"): log_level, ("daemon", "web"): web,
+        ("daemon", "insecure"): insecure or None,
     }, environ)  # fmt: skip
     try:
         _refuse_foreign_system()
@@ -156,7 +168,9 @@ class ConfigSource:
         config: config in force.
     """
 
-    def __init__(self, path: str | None, said: dict[tuple[str, str], str | None], environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, path: str | None, said: dict[tuple[str, str], str | bool | None], environ: Mapping[str, str]
+    ) -> None:
         self._path = path
         self._environ = dict(environ)
         self._overrides = {name: value for name, value in said.items() if value is not None}
@@ -229,6 +243,7 @@ def _serve(source: ConfigSource, accept_damage: bool) -> None:
 
     def reload() -> tuple[CoreConfig, list[str]] | None:
         read = source.read_again()
+        router.read_keys()
         if read is not None:
             webhook.reconfigure(source.config.webhook)
             disk.use(source.config.store.min_free)
@@ -246,7 +261,7 @@ def _serve(source: ConfigSource, accept_damage: bool) -> None:
         _print_line(_start_line(config, opening.where, router, loop.engine))
         _log_memory(config, router.memory_bytes)
         _warn_of_readers(config)
-        with closing(WebChild(router.endpoint, config.daemon.web)):
+        with closing(WebChild(router.endpoint, config.daemon.web, router.keys.web if router.keys else None)):
             loop.run()
         log.info("stopped epoch=%d", loop.engine.epoch)
 
@@ -263,10 +278,24 @@ def _router(config: Config, meters: Meters) -> Router:
     bind = config.daemon.bind
     try:
         connections = max_connections(raise_limit())
-        return Router(bind, config.daemon.max_message, meters, memory_limit(config), connections)
+        keys = KeyRing(Path(config.daemon.keys)) if config.daemon.keys else None
+        router = Router(bind, config.daemon.max_message, meters, memory_limit(config), connections, keys=keys)
     except zmq.ZMQError as error:
         hint = BIND_HINTS.get(error.errno or 0, "")
         raise ConfigError(f"can't listen on {bind}: {zmq.strerror(error.errno or 0)}{hint}") from None
+    if keys is None and not config.daemon.insecure and not _is_private(router.endpoint):
+        router.close()
+        raise SettingError(OPEN.format(bind=bind, endpoint=router.endpoint))
+    return router
+
+
+def _is_private(endpoint: str) -> bool:
+    """Whether nothing beyond this machine reaches an address that was bound."""
+    if endpoint.startswith(IPC):
+        return True
+    host = endpoint.removeprefix("tcp://").rpartition(":")[0].strip("[]").partition("%")[0]
+    address = ip_address(host)
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _let_connect(endpoint: str, umask: int) -> None:

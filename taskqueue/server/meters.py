@@ -34,6 +34,9 @@ class Meters(Struct):
         closed_receive_failed: connections closed because receiving a message on them failed.
         closed_crowded: connections closed because there were too many.
         closed_silent: connections closed because their peers sent nothing for too long, or too many of one address.
+        closed_revoked: connections closed because their key was revoked or has expired.
+        closed_hasty: connections closed because their address had begun too many within a second.
+        keys_refused: handshakes with a key that may not connect.
         writes, syncs: batches written; syncs of the log completed.
         reloads: times the core was loaded again after the store had failed.
         lost_turns: acknowledged turns that a database has lost, as in a failover.
@@ -59,6 +62,9 @@ class Meters(Struct):
     closed_receive_failed: int = 0
     closed_crowded: int = 0
     closed_silent: int = 0
+    closed_revoked: int = 0
+    closed_hasty: int = 0
+    keys_refused: int = 0
     writes: int = 0
     syncs: int = 0
     reloads: int = 0

@@ -15,8 +15,11 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
+
+from taskqueue.access.key_file import KeyFile, key_line
 
 log = logging.getLogger("taskqueue")
 
@@ -43,11 +46,15 @@ class WebChild:
     Args:
         endpoint: address on which the daemon listens.
         bind: HOST:PORT on which the web process listens; empty for no web process.
+        key: key that the web process shows to the daemon, sent to its stdin; None without keys.
     """
 
-    def __init__(self, endpoint: str, bind: str) -> None:
+    def __init__(self, endpoint: str, bind: str, key: KeyFile | None = None) -> None:
+        self._key = key
         self._command = [sys.executable, "-m", "taskqueue", "web", "start", "--daemon", reachable(endpoint)]
         self._command += ["--bind", bind, "--until-stdin-ends"]
+        if key is not None:
+            self._command.append("--key-from-stdin")
         self._closing = threading.Event()
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -95,6 +102,10 @@ class WebChild:
                 return None
             # Its output goes to the daemon log.
             self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=sys.stderr)
+            if self._key is not None and self._process.stdin is not None:
+                with suppress(OSError):  # it has ended already
+                    self._process.stdin.write(key_line(self._key))
+                    self._process.stdin.flush()
         log.info("web-started pid=%d", self._process.pid)
         return self._process
 

@@ -65,12 +65,14 @@ def make_app(options: WebOptions) -> Starlette:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None, None]:
         def connect() -> AsyncClient:
-            return AsyncClient(options.daemon_url, name=options.name, timeout=options.timeout)
+            return AsyncClient(options.daemon_url, name=options.name, timeout=options.timeout, key=options.key)
 
         async with (
             connect() as client,
             connect() as watching,
-            AsyncClient(options.daemon_url, name=f"{options.name} metrics", timeout=options.timeout) as scraping,
+            AsyncClient(
+                options.daemon_url, name=f"{options.name} metrics", timeout=options.timeout, key=options.key
+            ) as scraping,
             aclosing(ProjectPulses(watching)) as pulses,
             aclosing(ProjectTable(client, pulses)) as table,
         ):

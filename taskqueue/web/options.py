@@ -8,6 +8,7 @@ from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Final
 
+from taskqueue.access.key_file import KeyFile
 from taskqueue.web.roles import Role
 
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -77,6 +78,7 @@ class WebOptions:
         timeout: longest wait for an answer of the daemon, in seconds.
         access: who is let in.
         patience: limits of what a peer may cost.
+        key: key shown to the daemon; None without keys.
         metrics_projects: projects with metrics of their own, the busiest ones; None: metrics are switched off.
     """
 
@@ -88,3 +90,4 @@ class WebOptions:
     access: AccessOptions = field(default_factory=AccessOptions)
     patience: Patience = field(default_factory=Patience)
     metrics_projects: int | None = DEFAULT_METRICS_PROJECTS
+    key: Path | KeyFile | None = None

@@ -45,6 +45,7 @@ NOTHING_SAID: Final[Mapping[str, str]] = MappingProxyType({})
 
 SECTION_OF = {
     "bind": "daemon", "web": "daemon", "max_message": "daemon", "log_level": "daemon", "auto_create": "daemon",
+    "keys": "daemon", "insecure": "daemon",
     "fetcher_timeout": "daemon", "session_timeout": "daemon", "max_sessions": "daemon",
     "path": "store", "durability": "store", "cache": "store", "min_free": "store",
     "url": "store", "schema": "store", "timeout": "store",

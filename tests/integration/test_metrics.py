@@ -45,7 +45,7 @@ scrape_configs: [{job_name: taskqueue, static_configs: [{targets: ["%s"]}]}]
 """
 
 NAMES: Final = re.compile(r"\btaskqueue_[a-z_]+")
-REASONS: Final = ("memory", "unread", "receive-failed", "crowded", "silent")
+REASONS: Final = ("memory", "unread", "receive-failed", "crowded", "silent", "revoked", "hasty")
 METRICS: Final = (UP, *DAEMON_METRICS, *PROJECT_METRICS)
 
 

@@ -76,14 +76,14 @@ def test_the_page_reaches_a_daemon_on_ipv6_and_is_reached_there(daemon: DaemonFa
 
 @pytest.mark.parametrize("host", ["127.0.0.1", pytest.param("[::1]", marks=NEEDS_IPV6), "localhost"])
 def test_a_daemon_that_listens_everywhere_is_reached_by_both_families(daemon: DaemonFactory, host: str) -> None:
-    it = on(daemon(start=False), "tcp://*:*")
+    it = on(daemon(start=False, insecure=True), "tcp://*:*")
 
     with Client(f"tcp://{host}:{port_of(it)}") as client:
         assert client.push("news", "http://a/") == "new"
 
 
 def test_a_machine_without_ipv6_is_listened_on_by_ipv4_which_is_said_once(daemon: DaemonFactory, shim: Shim) -> None:
-    it = daemon(start=False, path=str(shim.store), environment=shim.environment | WITHOUT_IPV6)
+    it = daemon(start=False, insecure=True, path=str(shim.store), environment=shim.environment | WITHOUT_IPV6)
     on(it, "tcp://*:*")
 
     assert it.url.startswith("tcp://0.0.0.0:")

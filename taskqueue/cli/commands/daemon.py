@@ -78,6 +78,7 @@ def daemon() -> None:
     envvar="TASKQUEUE_PID_FILE",
     help="File for the process id, for `stop` and `reload`.",
 )
+@click.option("--insecure", is_flag=True, help="Listen beyond this machine without keys.")
 @click.option("--accept-damage", is_flag=True, help="Start once without tasks that damage has destroyed.")
 @click.option("-v", "--verbose", is_flag=True, help="Same as --log-level debug.")
 def start(
@@ -88,6 +89,7 @@ def start(
     web: str | None,
     log_level: str | None,
     pid_file: str | None,
+    insecure: bool,
     accept_damage: bool,
     verbose: bool,
 ) -> int:
@@ -120,6 +122,7 @@ def start(
         durability=durability,
         web=web,
         log_level=level,
+        insecure=insecure,
         environ=os.environ,
         pid_path=pid_file,
         accept_damage=accept_damage,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import time
 from collections.abc import Callable
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -13,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from taskqueue.cli.input import times
-from taskqueue.cli.input.daemon import address_option
+from taskqueue.cli.input.daemon import address_option, key_for
 from taskqueue.cli.output.json_output import json_lines_option
 from taskqueue.terminal.lines import say
 from taskqueue.web.options import DEFAULT_TOKENS
@@ -258,10 +259,12 @@ class MissingExtra(click.ClickException):
 )
 @click.option("--no-metrics", is_flag=True, envvar="TASKQUEUE_WEB_NO_METRICS", help="No metrics.")
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="End of the process at the end of stdin.")
+@click.option("--key-from-stdin", is_flag=True, hidden=True, help="Key in the first line of stdin.")
 @click.pass_context
 def start(
     context: click.Context,
     daemon: str,
+    key: Path | None,
     bind: str,
     tokens: Path,
     hosts: tuple[str, ...],
@@ -272,6 +275,7 @@ def start(
     metrics_projects: int,
     no_metrics: bool,
     until_stdin_ends: bool,
+    key_from_stdin: bool,
 ) -> int:
     """Serve dashboard, HTTP API and metrics.
 
@@ -296,6 +300,7 @@ def start(
         raise MissingExtra(
             f"{error.name} is not installed, which the page needs: pip install 'taskqueue-scheduler[web]'"
         ) from None
+    from taskqueue.access.key_file import key_in
     from taskqueue.web.access.arrival import ROOT_WORDS, root_path_of
     from taskqueue.web.main import run
     from taskqueue.web.options import AccessOptions, WebOptions
@@ -318,5 +323,6 @@ def start(
     )
     name = f"web@{socket.gethostname()}"
     most = None if no_metrics else metrics_projects
-    options = WebOptions(daemon, host.strip("[]"), int(port), name, access=access, metrics_projects=most)
+    shown = key_in(sys.stdin.fileno()) if key_from_stdin else key_for(daemon, key)
+    options = WebOptions(daemon, host.strip("[]"), int(port), name, access=access, metrics_projects=most, key=shown)
     return run(options, until_stdin_ends)

@@ -10,11 +10,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from taskqueue.cli.input.daemon import address_option
+from taskqueue.cli.input.daemon import address_option, key_for
 from taskqueue.cli.input.names import projects_argument
 from taskqueue.cli.input.times import seconds
 from taskqueue.defaults import CONCURRENCY
@@ -151,6 +152,7 @@ def work(
     quiet: bool,
     log_level: str,
     daemon: str,
+    key: Path | None,
 ) -> None:
     """Run a handler on tasks: a fetcher.
 
@@ -173,6 +175,7 @@ def work(
         function,
         projects or None,
         client=daemon,
+        key=key_for(daemon, key),
         concurrency=concurrency,
         prefetch=prefetch,
         priority=priority,

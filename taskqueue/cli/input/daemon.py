@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 import click
 from msgspec.structs import replace
 
 from taskqueue.cli.input import times
-from taskqueue.defaults import ANSWER_SECONDS, URL
-from taskqueue.errors import RequestRejected, RequestTimeout, TaskQueueError
+from taskqueue.defaults import ACCESS_FILE, ANSWER_SECONDS, URL
+from taskqueue.errors import RequestRejected, RequestTimeout, TaskQueueError, Unauthorised
 from taskqueue.protocol.insight import Why, WhyReply
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 
 
 Command = TypeVar("Command", bound=Callable[..., object])
+
+LOCAL_ADDRESSES: Final = ("tcp://127.", "tcp://localhost:", "tcp://[::1]:")
+LOCAL_KEY: Final = "local.key"
+"""Name of the key file that the daemon makes for commands on its machine, beside the access file."""
 
 CONNECT_SECONDS = 1.0
 """Seconds to wait for a connection at an address where no daemon listens yet."""
@@ -46,10 +51,11 @@ class NoAnswer(TaskQueueError):
 
 
 class Daemon(NamedTuple):
-    """Address of the daemon, and seconds to wait for its answers."""
+    """Address of the daemon, seconds to wait for its answers, and the key file to show it; None: no key."""
 
     address: str
     timeout: float
+    key: Path | None = None
 
     @contextmanager
     def client(self) -> Iterator[Client]:
@@ -62,9 +68,13 @@ class Daemon(NamedTuple):
 
         # The error says in the end what the client logs; without a handler it would appear on stderr, too.
         logging.getLogger("taskqueue.client").addHandler(logging.NullHandler())
-        with Client(self.address, timeout=self.timeout, name=_user_name(), connect_timeout=CONNECT_SECONDS) as client:
+        with Client(
+            self.address, timeout=self.timeout, name=_user_name(), connect_timeout=CONNECT_SECONDS, key=self.key
+        ) as client:
             try:
                 yield client
+            except Unauthorised:
+                raise
             except RequestTimeout as error:
                 raise NoAnswer(self._silence(error)) from None
 
@@ -191,8 +201,8 @@ def daemon_options(command: Command) -> Command:
         help="Longest wait for an answer.",
     )
     @wraps(command)
-    def with_daemon(*args: object, daemon: str, timeout: float, **options: object) -> object:
-        return command(*args, daemon=Daemon(daemon, timeout), **options)
+    def with_daemon(*args: object, daemon: str, key: Path | None, timeout: float, **options: object) -> object:
+        return command(*args, daemon=Daemon(daemon, timeout, key_for(daemon, key)), **options)
 
     return address_option(cast("Command", with_daemon))
 
@@ -212,15 +222,15 @@ def waiting_options(command: Command) -> Command:
         help="Longest wait for the end.  [default: no limit]",
     )
     @wraps(command)
-    def with_daemon(*args: object, daemon: str, patience: float | None, **options: object) -> object:
+    def with_daemon(*args: object, daemon: str, key: Path | None, patience: float | None, **options: object) -> object:
         within = inf if patience is None else patience
-        return command(*args, daemon=Daemon(daemon, ANSWER_SECONDS), patience=within, **options)
+        return command(*args, daemon=Daemon(daemon, ANSWER_SECONDS, key_for(daemon, key)), patience=within, **options)
 
     return address_option(cast("Command", with_daemon))
 
 
 def address_option(command: Command) -> Command:
-    """Add the option --daemon to a command: the address ``daemon``."""
+    """Add the options --daemon and --key to a command: the address ``daemon``, and ``key``, see ``key_for``."""
     address = click.option(
         "--daemon",
         metavar="ADDRESS",
@@ -231,7 +241,26 @@ def address_option(command: Command) -> Command:
         callback=_address,
         help="Address of the daemon.",
     )
-    return address(command)
+    key = click.option(
+        "--key",
+        metavar="FILE",
+        envvar="TASKQUEUE_KEY",
+        type=click.Path(path_type=Path, dir_okay=False),
+        show_envvar=True,
+        help="Key file, for a daemon with keys.",
+    )
+    return address(key(command))
+
+
+def key_for(address: str, key: Path | None) -> Path | None:
+    """The key file for a daemon: the one that was named or, for a daemon on this machine, its local.key.
+
+    That is beside the daemon's access file, if there is one and this user may read it.
+    """
+    if key is not None or not address.startswith(LOCAL_ADDRESSES):
+        return key
+    local = Path(os.environ.get("TASKQUEUE_DAEMON_KEYS") or ACCESS_FILE).parent / LOCAL_KEY
+    return local if os.access(local, os.R_OK) else None
 
 
 def _address(context: click.Context, option: click.Parameter, written: str) -> str:

@@ -17,7 +17,8 @@ from math import inf
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from taskqueue.client.arguments import checked_capacity, checked_count, checked_seconds, time_limit
+from taskqueue.access.key_file import KeyFile
+from taskqueue.client.arguments import checked_capacity, checked_count, checked_seconds, client_key, time_limit
 from taskqueue.client.asynchronous.daemon import AsyncDaemon
 from taskqueue.client.asynchronous.fetchers import AsyncFetchers
 from taskqueue.client.asynchronous.flows import AsyncFlow, AsyncFlows
@@ -93,6 +94,8 @@ class AsyncClient:
         name: shown to operators among the fetchers and in the log of changes; None: host:pid.
         connect_timeout: seconds to wait for a daemon if nothing listens at the address, its host is unknown, or another
             program answers there. By default as long as for an answer, because a daemon may be about to start.
+        key: key file of this client, for a daemon that has keys; None: that in the environment's TASKQUEUE_KEY, or
+            none.
 
     Attributes:
         daemon_address: address of the daemon.
@@ -109,13 +112,21 @@ class AsyncClient:
         timeout: float = ANSWER_SECONDS,
         name: str | None = None,
         connect_timeout: float = inf,
+        key: str | os.PathLike[str] | KeyFile | None = None,
     ) -> None:
         self.daemon_address = daemon or os.environ.get("TASKQUEUE_DAEMON") or URL
         self.timeout = checked_seconds("timeout", timeout)
         connect_timeout = checked_seconds("connect_timeout", connect_timeout)
         session = ClientSession(_new_session(), name or f"{socket.gethostname()}:{os.getpid()}", _new_session)
         exchange = self._exchange = Exchange(
-            self.daemon_address, session, timeout, self._arrive, self._ended, self._look, connect_timeout
+            self.daemon_address,
+            session,
+            timeout,
+            self._arrive,
+            self._ended,
+            self._look,
+            connect_timeout,
+            client_key(key),
         )
         self._reachability = exchange.reachability
         self._draining = Draining(session)

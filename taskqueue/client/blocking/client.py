@@ -5,6 +5,7 @@ Made by ``python -m tools.blocking_client``; change the original.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
@@ -13,6 +14,7 @@ from math import inf
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from taskqueue.access.key_file import KeyFile
 from taskqueue.client.arguments import checked_count
 from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.blocking.daemon import BlockingDaemon
@@ -77,6 +79,8 @@ class Client:
         name: shown to operators among the fetchers and in the log of changes; None: host:pid.
         connect_timeout: seconds to wait for a daemon if nothing listens at the address, its host is unknown, or another
             program answers there. By default as long as for an answer, because a daemon may be about to start.
+        key: key file of this client, for a daemon that has keys; None: that in the environment's TASKQUEUE_KEY, or
+            none.
 
     Attributes:
         daemon_address: address of the daemon.
@@ -93,8 +97,9 @@ class Client:
         timeout: float = ANSWER_SECONDS,
         name: str | None = None,
         connect_timeout: float = inf,
+        key: str | os.PathLike[str] | KeyFile | None = None,
     ) -> None:
-        self._client = AsyncClient(daemon, timeout=timeout, name=name, connect_timeout=connect_timeout)
+        self._client = AsyncClient(daemon, timeout=timeout, name=name, connect_timeout=connect_timeout, key=key)
         self._background = Background()
         self.daemon_address = self._client.daemon_address
         self.timeout = self._client.timeout

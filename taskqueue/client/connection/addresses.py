@@ -12,8 +12,9 @@ An attempt to connect ends in one of these ways, which explain why no daemon ans
     STRANGER   the peer has hung up, or speaks another protocol
     MUTE       the peer accepted the connection and sent nothing
     SILENT     nothing came back at all
+    KEY_REFUSED, KEY_MISSING, KEYLESS, OTHER_DAEMON    the keys of both sides don't fit, each in its way
 
-The first two are certain: a client that is not to wait for a daemon gives up. The others may be a slow daemon.
+All but MUTE and SILENT are certain: a client that is not to wait for a daemon gives up. Those may be a slow daemon.
 """
 
 from __future__ import annotations
@@ -43,6 +44,11 @@ class Address(NamedTuple):
     endpoint: str
     shown: str
     is_ipv6: bool = False
+
+    @property
+    def is_tcp(self) -> bool:
+        """True if the peer may be on another machine."""
+        return self.endpoint.startswith("tcp://")
 
 
 Found = list[Address] | Exception
@@ -131,7 +137,21 @@ STRANGER: Final = "the program that listens there is not a taskqueue daemon"
 MUTE: Final = "a program listens there, but is not a taskqueue daemon, or hangs"
 SILENT: Final = "nothing comes back from there"
 
-CERTAIN: Final = (REFUSED, STRANGER)
+
+KEY_REFUSED: Final = "the daemon does not know this client's key, or the key was revoked or has expired"
+KEY_MISSING: Final = "the daemon takes only clients with a key, and this one has none"
+KEYLESS: Final = "the daemon there has no keys, but this client has one"
+OTHER_DAEMON: Final = "the daemon there is not the one in this client's key file: its public key is another"
+
+REMEDIES: Final = {
+    KEY_REFUSED: "on its machine, see taskqueue key list, then taskqueue key authorise {name} {public} --role ROLE",
+    KEY_MISSING: "name a key file by --key or TASKQUEUE_KEY; taskqueue key generate makes one",
+    KEYLESS: "leave out --key, TASKQUEUE_KEY and data/local.key, or say daemon.keys in its config file",
+    OTHER_DAEMON: "compare with taskqueue key server on its machine; if that has changed, make a new key file",
+}
+"""What to do about each trouble with keys; ``name`` and ``public`` are those of the client's key."""
+
+CERTAIN: Final = (REFUSED, STRANGER, *REMEDIES)
 
 
 class ConnectAttempts:
@@ -170,6 +190,12 @@ class ConnectAttempts:
         """Reason why there can't be a connection; empty: there is one, or may be soon."""
         is_certain = bool(self._ends) and all(how in CERTAIN for how in self._ends.values())
         return self._unknown or (self.why if is_certain else "")
+
+    @property
+    def key_trouble(self) -> str:
+        """What is wrong with the keys, one of REMEDIES, if that is the only obstacle; else empty."""
+        hows = set(self._ends.values())
+        return hows.pop() if len(hows) == 1 and hows <= REMEDIES.keys() else ""
 
     @property
     def why(self) -> str:

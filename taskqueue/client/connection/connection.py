@@ -25,16 +25,21 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sys
+import struct
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple, cast
 
 import zmq
 
+from taskqueue.access.key_file import KeyFile
 from taskqueue.client.connection.addresses import (
     EXAMPLE,
+    KEY_MISSING,
+    KEY_REFUSED,
+    KEYLESS,
     MUTE,
+    OTHER_DAEMON,
     REFUSED,
     SILENT,
     STRANGER,
@@ -43,6 +48,7 @@ from taskqueue.client.connection.addresses import (
     Found,
     Target,
 )
+from taskqueue.client.connection.greeting import mechanism_at
 from taskqueue.errors import ClientError
 from taskqueue.protocol.codec import MAX_MESSAGE_BYTES
 
@@ -69,8 +75,13 @@ READABLE: Final = int(zmq.POLLIN)
 STRANGE: Final = (
     zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 )
+OTHER_MECHANISM: Final = 0x11000002
+"""Value of HANDSHAKE_FAILED_PROTOCOL if one side wants keys and the other does not (zmq.h)."""
 DOWN: Final = STRANGE | zmq.EVENT_CLOSED | zmq.EVENT_DISCONNECTED
 EVENTS: Final = DOWN | zmq.EVENT_CONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED
+
+
+_event: Final = struct.Struct("=HI")
 
 
 class Wire:
@@ -78,6 +89,7 @@ class Wire:
 
     Args:
         most_bytes: size of a message beyond which the peer is disconnected.
+        key: shown to peers by TCP; None: there is no key. Others are let in by the file system.
 
     Attributes:
         is_up: True while the peer speaks ZeroMQ's protocol, so that frames may be sent.
@@ -94,14 +106,17 @@ class Wire:
         most_bytes: int,
         loop: asyncio.AbstractEventLoop,
         heard: Heard,
+        key: KeyFile | None = None,
     ) -> None:
         self.address = address
+        self._key = key if address.is_tcp else None
+        self._probe: asyncio.Task[None] | None = None
         self.is_up = False
         self._is_connected = False
         self._reading = False
         self._loop = loop
         self._heard = heard
-        self._socket = _dealer(context, address, most_bytes)
+        self._socket = _dealer(context, address, most_bytes, self._key)
         self._monitor = self._socket.get_monitor_socket(EVENTS)
         loop.add_reader(self._socket.FD, self._read)
         loop.add_reader(self._monitor.FD, self._watch)
@@ -133,6 +148,8 @@ class Wire:
 
     def close(self, linger_ms: int) -> None:
         """Close the socket; frames on their way may still leave for ``linger_ms``."""
+        if self._probe is not None:
+            self._probe.cancel()
         if self._socket.closed:
             return
         self.is_up = False
@@ -170,19 +187,40 @@ class Wire:
         return bool(cast(int, self._socket.get(zmq.EVENTS)) & READABLE)
 
     def _watch(self) -> None:
-        while not self._monitor.closed and (event := self._next_event()):
+        while not self._monitor.closed:
+            event, value = self._next_event()
+            if not event:
+                return
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._go_up()
             elif event == zmq.EVENT_CONNECTED:
                 self._is_connected = True
+            elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+                self._go_down(KEY_REFUSED)
+            elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == OTHER_MECHANISM:
+                self._go_down(KEYLESS if self._key else KEY_MISSING)
+            elif event & DOWN and self._is_connected and not self.is_up and self.address.is_tcp:
+                self.close(0)
+                self._probe = self._loop.create_task(self._ask_what_it_is())
             elif event & DOWN:
                 self._go_down(STRANGER if self._is_connected else REFUSED)
 
-    def _next_event(self) -> int:
-        """Return libzmq's next event; 0: none."""
+    def _next_event(self) -> tuple[int, int]:
+        """Return libzmq's next event and its value; 0: none."""
         with suppress(zmq.Again):
-            return int.from_bytes(self._monitor.recv_multipart(zmq.DONTWAIT)[0][:2], sys.byteorder)
-        return 0
+            return cast(tuple[int, int], _event.unpack(self._monitor.recv_multipart(zmq.DONTWAIT)[0]))
+        return 0, 0
+
+    async def _ask_what_it_is(self) -> None:
+        """Find out why a peer has hung up in the handshake, and go down."""
+        host, _, port = self.address.shown.rpartition(":")
+        mechanism = await mechanism_at(host.strip("[]"), int(port))
+        self._probe = None
+        if mechanism == "CURVE":
+            why = OTHER_DAEMON if self._key else KEY_MISSING
+        else:
+            why = KEYLESS if mechanism and self._key else STRANGER
+        self._heard.down(self, why)
 
     def _go_up(self) -> None:
         self.is_up = True
@@ -216,8 +254,14 @@ class Heard(NamedTuple):
     down: Callable[[Wire, str], None]
 
 
-def _dealer(context: zmq.Context[zmq.Socket[bytes]], address: Address, most_bytes: int) -> zmq.Socket[bytes]:
+def _dealer(
+    context: zmq.Context[zmq.Socket[bytes]], address: Address, most_bytes: int, key: KeyFile | None
+) -> zmq.Socket[bytes]:
     socket = context.socket(zmq.DEALER)
+    if key is not None:
+        socket.setsockopt(zmq.CURVE_PUBLICKEY, bytes.fromhex(key.public))
+        socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(key.secret))
+        socket.setsockopt(zmq.CURVE_SERVERKEY, bytes.fromhex(key.server))
     socket.setsockopt(zmq.IPV6, int(address.is_ipv6))
     socket.setsockopt(zmq.IMMEDIATE, 1)
     socket.setsockopt(zmq.LINGER, 0)
@@ -260,9 +304,11 @@ class Connection:
         on_frames: called with the frames that have arrived, in order.
         on_connected: called whenever a connection has been made, including the first.
         on_lost: called whenever a connection is lost, or could not be made.
+        key: of this client; None: it has none.
 
     Attributes:
         loop: loop in which it was made, and is used.
+        key: of this client.
         attempts: results of attempts to connect.
 
     Raises:
@@ -275,7 +321,9 @@ class Connection:
         on_frames: Callable[[list[bytes]], None],
         on_connected: Callable[[], None],
         on_lost: Callable[[], None],
+        key: KeyFile | None = None,
     ) -> None:
+        self.key = key
         self.loop = asyncio.get_running_loop()
         self._target = Target(url)
         self.attempts = ConnectAttempts(self._target.name)
@@ -348,7 +396,7 @@ class Connection:
             return
         address = self._left.pop(0)
         try:
-            wire = self._wire = Wire(self._context, address, self._most_bytes, self.loop, self._heard)
+            wire = self._wire = Wire(self._context, address, self._most_bytes, self.loop, self._heard, self.key)
         except zmq.ZMQError as error:
             self.attempts.ended(address.shown, str(error))
             self._try_next()

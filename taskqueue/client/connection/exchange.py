@@ -28,7 +28,9 @@ from contextlib import suppress
 from math import inf, isinf
 from typing import Any, Final, Protocol, TypeVar
 
+from taskqueue.access.key_file import KeyFile
 from taskqueue.client.arguments import time_limit
+from taskqueue.client.connection.addresses import REMEDIES
 from taskqueue.client.connection.connection import Connection
 from taskqueue.client.connection.session import (
     Answered,
@@ -41,7 +43,7 @@ from taskqueue.client.connection.session import (
     Unreadable,
     Welcomed,
 )
-from taskqueue.errors import ClientClosed, ClientError, RequestRejected, RequestTimeout
+from taskqueue.errors import ClientClosed, ClientError, RequestRejected, RequestTimeout, Unauthorised
 from taskqueue.protocol.base import AnyReply, ErrorReply, Reply, Request
 from taskqueue.protocol.messages import REPLY_TO, AnyRequest
 
@@ -73,12 +75,14 @@ class Reachability:
         answers: set while there is a connection on which the daemon has answered a hello.
         lost: set while it is known that there is no connection.
         version: version of the daemon in its last answer; empty before the first.
+        key_trouble: what is wrong with the keys and what to do, as the error of a caller says; empty: nothing.
     """
 
     def __init__(self) -> None:
         self.answers = Event()
         self.lost = Event()
         self.version = ""
+        self.key_trouble = ""
 
     def welcomed(self, version: str) -> None:
         """Record that the daemon has answered a hello."""
@@ -126,6 +130,7 @@ class Exchange:
         on_heard: called when the daemon has answered a hello, and while it drains this client after every frame.
         connect_patience: seconds after which a caller that waits for the first answer gets an error if it is known by
             then that the daemon can't be reached; inf: never.
+        key: of this client; None: it has none.
 
     Attributes:
         patience: as given.
@@ -141,7 +146,9 @@ class Exchange:
         on_ended: Callable[[list[int]], None],
         on_heard: Callable[[], None],
         connect_patience: float = inf,
+        key: KeyFile | None = None,
     ) -> None:
+        self._key = key
         self._connect_patience = connect_patience
         self._url = url
         self._session = session
@@ -288,9 +295,17 @@ class Exchange:
         silence = f"no answer from {self._url} in {patience:g} s"
         if said := self._trouble:
             return RequestTimeout(f"{silence}: it says: {said}", said, heard=True)
+        if trouble := self._key_trouble():
+            return Unauthorised(f"{self._url}: {trouble}", trouble)
         if why := self._connection.why_not() if self._connection else "":
             return RequestTimeout(f"{silence}: {why}", why)
         return RequestTimeout(f"{silence}. Is the daemon running there? If it is, it may have done what was asked.")
+
+    def _key_trouble(self) -> str:
+        """What is wrong with the keys, and what to do; empty: nothing is known to be."""
+        trouble = self._connection.attempts.key_trouble if self._connection else ""
+        key = {"name": self._key.name, "public": self._key.public} if self._key else {}
+        return f"{trouble}; {REMEDIES[trouble].format(**key)}" if trouble else ""
 
     @property
     def max_message(self) -> int:
@@ -348,7 +363,7 @@ class Exchange:
         """
         self._check_open()
         if self._connection is None:
-            self._connection = Connection(self._url, self._on_frames, self._on_connected, self._on_lost)
+            self._connection = Connection(self._url, self._on_frames, self._on_connected, self._on_lost, self._key)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -393,6 +408,7 @@ class Exchange:
         self.pump()
 
     def _on_lost(self) -> None:
+        self.reachability.key_trouble = self._key_trouble()
         self.reachability.disconnected()
         self._news.set()
 

@@ -85,6 +85,7 @@ class Worker:
         projects: projects to take tasks of; None: all.
         client: an AsyncClient to use, or the address of a daemon; None: the environment's TASKQUEUE_DAEMON, or
             tcp://127.0.0.1:7400. A client made here waits for the daemon for ever.
+        key: key file of a client made here; None: the environment's TASKQUEUE_KEY, or none.
         concurrency: places, that is, tasks that run at once; and threads for a plain function.
         prefetch: tasks that wait here beside those that run; None: as many as the places finish in a tenth of a second,
             at most ``concurrency``. None wait while the median run takes longer than a second, and a task that has
@@ -124,6 +125,7 @@ class Worker:
         projects: Iterable[str] | None = None,
         *,
         client: AsyncClient | str | None = None,
+        key: str | os.PathLike[str] | None = None,
         concurrency: int = CONCURRENCY,
         prefetch: int | None = None,
         priority: int = 0,
@@ -159,6 +161,7 @@ class Worker:
         if name is not None and isinstance(client, AsyncClient):
             raise ValueError("name: an AsyncClient has its own; give one of the two")
         self._client = client
+        self._key = key
         self._name = name
         self._exit_when_drained = exit_when_drained
         self._handle = handler
@@ -244,7 +247,7 @@ class Worker:
         if isinstance(self._client, AsyncClient):
             yield self._client
             return
-        async with AsyncClient(self._client, timeout=inf, name=self._name) as client:
+        async with AsyncClient(self._client, timeout=inf, name=self._name, key=self._key) as client:
             yield client
 
     # ------------------------------------------------------------------------------------ tasks

@@ -319,8 +319,9 @@ async def tell_reach(client: AsyncClient, projects: Sequence[str] | None, places
         pauses = growing_pauses()
         while not reach.answers.is_set():
             log.warning(
-                "event=unreachable daemon=%s reason='no answer: is the daemon running there? The worker waits for it'",
+                "event=unreachable daemon=%s reason='%s The worker waits for it'",
                 client.daemon_address,
+                f"{reach.key_trouble}." if reach.key_trouble else "no answer: is the daemon running there?",
             )
             with suppress(TimeoutError):
                 await asyncio.wait_for(reach.answers.wait(), next(pauses))

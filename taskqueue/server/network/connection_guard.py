@@ -17,7 +17,8 @@ Rules:
 3. A connection that holds less than LEAST_BYTES is never cut: it can't fill the memory.
 4. A client says hello as soon as it is connected. A silent connection takes a file, and may have claimed a routing id
    that libzmq would give to another connection, which ends the process: so few are kept, and none for long.
-5. It never ends before ``close``: exceptions are counted and logged, and after AGAIN_SECONDS it goes on.
+5. With keys, it answers who may connect (``door``), after it has read which connections ended.
+6. It never ends before ``close``: exceptions are counted and logged, and after AGAIN_SECONDS it goes on.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ from taskqueue.server.clock import ticks
 from taskqueue.server.limits import ProcessMemory
 from taskqueue.server.log import SparseLog, quoted
 from taskqueue.server.network.connections import Connection, Connections
+from taskqueue.server.network.door import Door
+from taskqueue.server.network.key_ring import KeyRing
 
 log = logging.getLogger("taskqueue")
 
@@ -161,6 +164,7 @@ class ConnectionGuard:
         most_bytes: bound of the process's memory.
         most_connections: number above which the oldest connection that never sent anything is closed.
         silent_seconds: seconds after which a connection is closed on which nothing was heard.
+        keys: keys that may connect; None if every peer may.
     """
 
     def __init__(
@@ -171,6 +175,7 @@ class ConnectionGuard:
         most_bytes: int,
         most_connections: int,
         silent_seconds: float = SILENT_SECONDS,
+        keys: KeyRing | None = None,
     ) -> None:
         self._socket = socket
         self._connections = connections
@@ -200,8 +205,18 @@ class ConnectionGuard:
             poller.register(self._stop, select.POLLIN)
             poller.register(self._monitor.fileno(), select.POLLIN)
         self._all.register(self._arrivals.fileno(), select.POLLIN)
+        self._door = None if keys is None else Door(context, connections, keys, self._read_monitor)
+        if self._door is not None:
+            for fd in self._door.filenos():
+                self._changes.register(fd, select.POLLIN)
+                self._all.register(fd, select.POLLIN)
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
         self._thread.start()
+
+    def read_keys(self) -> None:
+        """Have the guard read the access file again."""
+        if self._door is not None:
+            self._door.wake()
 
     def close(self) -> None:
         """End the thread; call it before the socket is closed."""
@@ -209,6 +224,8 @@ class ConnectionGuard:
         os.eventfd_write(self._stop, 1)
         self._thread.join()
         self._monitor.close(linger=0)
+        if self._door is not None:
+            self._door.close()
         self._arrivals.close()
         os.close(self._stop)
         self._memory.close()
@@ -227,14 +244,14 @@ class ConnectionGuard:
     def _guard(self) -> None:
         """Guard until ``close``."""
         # A socket only wakes a reader that has found it empty.
-        self._read_monitor()
+        self._read_news()
         while not self._stopped(self._sleep()):
-            self._read_monitor()
+            self._read_news()
             if self._read_arrivals():
                 # The first arrivals are rarely all.
                 if self._stopped(self._changes.poll(1000 * self._pause())):
                     return
-                self._read_monitor()
+                self._read_news()
             self._check_memory()
             self._watch_again()
 
@@ -245,6 +262,8 @@ class ConnectionGuard:
         if self._silent_due_at() <= ticks():
             self._close_silent()
         wake_at = min(self._trim_at if self._may_trim else inf, self._silent_due_at())
+        if self._door is not None:
+            wake_at = min(wake_at, ticks() + self._door.seconds_to_expiry())
         return self._all.poll(None if wake_at == inf else max(0.0, 1000 * (wake_at - ticks())))
 
     def _trim(self) -> None:
@@ -264,6 +283,11 @@ class ConnectionGuard:
 
     # ------------------------------------------------------------------------------------------------ connections
 
+    def _read_news(self) -> None:
+        self._read_monitor()
+        if self._door is not None:
+            self._door.attend()
+
     def _read_monitor(self) -> None:
         """Read opened and closed connections."""
         with suppress(zmq.Again):
@@ -282,6 +306,8 @@ class ConnectionGuard:
             self._connections.refuse(connection)
             if count := self._refusals.count(ticks()):
                 log.warning("connections-refused count=%d open=%d", count, len(self._connections))
+        elif self._door is not None and self._door.is_hasty(connection):
+            self._connections.refuse_hasty(connection)
         else:
             self._watch(connection.fd)
             self._silent.add(connection, ticks())

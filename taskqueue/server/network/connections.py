@@ -16,6 +16,10 @@ Rules:
 5. The loop may read from a connection before the guard has heard that it was opened. Until then the guard's
    events about this descriptor concern a former connection, and may be its opening and its end.
 6. A connection with a routing id that no library lets a client choose stays without a peer, and counts as silent.
+7. The key of a connection is read from its first message, because that costs 4 µs. The guard hears of the end of a
+   connection before libzmq serves the next one with its descriptor (``door``), so no connection inherits a key. Routing
+   ids that clients choose may come again, so with these the key is read from each message.
+8. Messages of a connection whose key was revoked are dropped.
 """
 
 from __future__ import annotations
@@ -29,8 +33,12 @@ from typing import Final
 import zmq
 from mypy_extensions import mypyc_attr
 
+from taskqueue.access.access_file import Entry
+from taskqueue.protocol.fields import Peer
 from taskqueue.server.meters import Meters
 from taskqueue.server.network import tcp
+from taskqueue.server.network.cut_peers import CutPeers
+from taskqueue.server.network.key_ring import KeyRing
 
 log = logging.getLogger("taskqueue")
 
@@ -41,6 +49,9 @@ UNREAD_BYTES_LEFT: Final = 96 << 20
 
 It is below the limit, so that the kernel is not asked for each message.
 """
+
+MET_MOST: Final = 10_000
+"""Pairs of key and address remembered, so that the log tells of each once."""
 
 MADE_BYTES: Final = 5
 CHOSEN_BYTES_MOST: Final = 255
@@ -59,11 +70,14 @@ class Connection:
         measured: the kernel reports its progress.
         is_cut: nothing is sent on it any more.
         is_announced: the guard has heard that it was opened.
+        is_revoked: its key may not connect any more.
+        public: its public key; empty: there are no keys.
+        holder: owner of the key.
     """
 
     __slots__ = (
-        "_acked_before_bytes", "acked_bytes", "address", "cookie", "fd", "is_announced", "is_cut", "measured", "peer",
-        "read_bytes", "sent_bytes",
+        "_acked_before_bytes", "acked_bytes", "address", "cookie", "fd", "holder", "is_announced", "is_cut",
+        "is_revoked", "measured", "peer", "public", "read_bytes", "sent_bytes",
     )  # fmt: skip
 
     def __init__(self, fd: int) -> None:
@@ -71,7 +85,9 @@ class Connection:
         self.cookie = tcp.cookie(fd)
         self.peer = b""
         self.address = ""
-        self.is_cut = self.is_announced = False
+        self.public = ""
+        self.holder: Entry | None = None
+        self.is_cut = self.is_announced = self.is_revoked = False
         progress = tcp.progress(fd)
         self.measured = progress is not None
         self.read_bytes = progress.received if progress else 0
@@ -86,6 +102,11 @@ class Connection:
         """Count everything that has arrived as read."""
         if (progress := tcp.progress(self.fd)) is not None:
             self.read_bytes = progress.received
+
+    @property
+    def key(self) -> str:
+        """Name of the key's owner; empty: there are no keys."""
+        return self.holder.name if self.holder is not None else ""
 
     @property
     def is_silent(self) -> bool:
@@ -123,15 +144,23 @@ class Connection:
 class Connections:
     """All connections of one socket.
 
+    Args:
+        keys: those that may connect; None: there are no keys.
+
     Attributes:
+        cut_peers: peers whose key was revoked.
+        meters: counters of closed connections.
         heard_at: time when the loop last began to read.
         is_awaited: the loop has read everything, and sleeps until more arrives.
     """
 
-    def __init__(self, meters: Meters) -> None:
+    def __init__(self, meters: Meters, keys: KeyRing | None = None) -> None:
+        self.cut_peers = CutPeers()
+        self._keys = keys
+        self._met: set[tuple[str, str]] = set()
         self.heard_at = 0.0
         self.is_awaited = False
-        self._meters = meters
+        self.meters = meters
         self._by_fd: dict[int, Connection] = {}
         self._by_peer: dict[bytes, Connection] = {}
         self._closed: deque[Connection] = deque()
@@ -152,15 +181,22 @@ class Connections:
         if not _is_fair(peer):
             return None
         connection = self._by_peer.get(peer)
-        if connection is None or connection.fd != fd:
+        if connection is None or connection.fd != fd or self._is_doubtful(connection, peer):
             connection = self._register(peer, fd, message)
         connection.take(len(message))
-        return connection
+        return None if connection.is_revoked else connection
+
+    def _is_doubtful(self, connection: Connection, peer: bytes) -> bool:
+        """Whether another connection may have this one's descriptor or routing id by now."""
+        if self._keys is None:
+            return False
+        latest = self._by_fd.get(connection.fd)
+        return (latest is not None and latest is not connection) or connection.peer != peer or peer[0] != 0
 
     def cut_peer(self, peer: bytes, why: str) -> None:
         """Close the connection of this peer, if it is open."""
         if (connection := self._by_peer.get(peer)) is not None:
-            self._meters.closed_receive_failed += self.cut(connection, connection.buffered_bytes, why)
+            self.meters.closed_receive_failed += self.cut(connection, connection.buffered_bytes, why)
 
     def mark_all_read(self, peer: bytes) -> None:
         """Count everything that came from this peer as read."""
@@ -211,7 +247,25 @@ class Connections:
         except zmq.ZMQError:
             connection.address = ""
         self._by_peer[peer] = connection
+        if self._keys is not None:
+            self._identify(connection, message, self._keys)
         return connection
+
+    def _identify(self, connection: Connection, message: zmq.Frame, keys: KeyRing) -> None:
+        """Read the key of a connection. The guard may have read another list since it admitted the key."""
+        try:
+            connection.public = str(message.get("User-Id"))
+        except zmq.ZMQError:
+            connection.public = ""
+        holder = connection.holder = keys.holder(connection.public)
+        # Looked up again now that the guard sees the holder: one of the two notices that a key was revoked meanwhile.
+        if holder is None or not keys.still_has(holder, connection.public):
+            self.revoke(connection)
+        elif (place := (holder.name, connection.address)) not in self._met:
+            if len(self._met) >= MET_MOST:
+                self._met.clear()
+            self._met.add(place)
+            log.info("key-met key=%s address=%s", *place)
 
     def _refresh_acked(self, connection: Connection) -> int:
         """Return the unread bytes, as the kernel reports."""
@@ -233,7 +287,7 @@ class Connections:
         for connection in self._by_unread():
             if self._unread_bytes < UNREAD_BYTES_LEFT:
                 return
-            self._meters.closed_unread += self.cut(connection, connection.unread_bytes, "unread")
+            self.meters.closed_unread += self.cut(connection, connection.unread_bytes, "unread")
             self._unread_bytes -= connection.unread_bytes
             connection.acked_bytes = connection.sent_bytes
 
@@ -303,17 +357,28 @@ class Connections:
     def refuse(self, newest: Connection) -> None:
         """Close the oldest connection that never sent a message, or else the newest, because there is one too many."""
         silent = (each for each in self.all() if each.is_silent)
-        self._meters.closed_crowded += self._end(next(silent, newest))
+        self.meters.closed_crowded += self._end(next(silent, newest))
 
     def close_silent(self, connection: Connection) -> bool:
         """Close a connection on which nothing was heard; return False if it was heard or closed meanwhile."""
         closed = connection.is_silent and self._end(connection)
-        self._meters.closed_silent += closed
+        self.meters.closed_silent += closed
         return closed
+
+    def refuse_hasty(self, connection: Connection) -> None:
+        """Close a connection of an address that begins too many."""
+        self.meters.closed_hasty += self._end(connection)
+
+    def revoke(self, connection: Connection) -> bool:
+        """Close a connection whose key may not connect any more; False: it has ended already."""
+        connection.is_revoked = True
+        if connection.peer:
+            self.cut_peers.add(Peer(connection.peer))
+        return self._end(connection)
 
     def cut_holder(self, connection: Connection, size: int) -> None:
         """Close a connection with ``size`` bytes because the process uses too much memory."""
-        self._meters.closed_memory += self.cut(connection, size, "memory")
+        self.meters.closed_memory += self.cut(connection, size, "memory")
 
     def cut(self, connection: Connection, size: int, why: str) -> bool:
         """Close a connection with ``size`` bytes in the process, and log it; return False if it has ended already.

@@ -169,6 +169,13 @@ class FrameQueue:
         self._bytes = 0
         return frames
 
+    def drop(self, peer: Peer) -> None:
+        """Forget the frames of a peer that is not to be heard any more."""
+        if (queue := self._waiting.pop(peer, None)) is not None:
+            self._count(queue, -queue.bytes)
+            queue.frames.clear()
+        self._delayed.pop(peer, None)
+
     def _has_room_for(self, frame: Frame, queue: _PeerQueue | None) -> bool:
         peers = len(self._waiting) + (queue is None)
         frames, size = (len(queue.frames), queue.bytes + frame.size) if queue else (0, frame.size)

@@ -19,7 +19,7 @@ neither earlier nor later messages (rule 2 of the loop).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 from typing import Final
 
@@ -145,6 +145,11 @@ class Inbox:
     def wait(self) -> float:
         """Return the seconds until a queued message may be taken if nothing arrives; inf if nothing is queued."""
         return max(0.0, min(self._queue.next_delayed_at, self._long_at if self._queue.has_ready else inf) - ticks())
+
+    def drop(self, peers: Iterable[Peer]) -> None:
+        """Forget what these peers have sent."""
+        for peer in peers:
+            self._queue.drop(peer)
 
     def clear(self) -> list[Frame]:
         """Take everything queued, and messages in the socket, up to the bounds of a turn."""

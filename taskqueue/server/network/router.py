@@ -34,6 +34,8 @@ from taskqueue.server.log import SparseLog, quoted
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.connection_guard import SILENT_SECONDS, ConnectionGuard
 from taskqueue.server.network.connections import Connections
+from taskqueue.server.network.cut_peers import CutPeers
+from taskqueue.server.network.key_ring import KeyRing
 
 log = logging.getLogger("taskqueue")
 
@@ -77,10 +79,14 @@ PARTS_AT_ONCE: Final = 1000
 """Parts dropped before the clock is read again."""
 LINGER_MS: Final = 1000
 """Milliseconds for which a stopping daemon tries to transmit sent messages."""
+IPC: Final = "ipc://"
+"""Prefix of addresses whose peers the file system lets in, so that they need no key."""
 EVERYWHERE: Final = "tcp://*:"
 """Beginning of the address of all interfaces, of IPv6 and of IPv4."""
 NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT, errno.ENODEV)
 """Errors of ``bind`` on a machine without IPv6."""
+HANDSHAKE_MS: Final = 5000
+"""Milliseconds that a handshake with keys may take."""
 KEEPALIVE_IDLE_SECONDS: Final = 60
 """Silence after which the kernel probes a connection, so that connections of vanished machines are closed."""
 KEEPALIVE_PROBES: Final = 3
@@ -97,12 +103,14 @@ class Frame(NamedTuple):
         first: first part.
         parts: number of parts; the protocol requires 1.
         address: address of the peer's machine, such as 10.0.0.7; empty if unknown.
+        key: name of the owner of the peer's key; empty without keys.
     """
 
     peer: Peer
     first: zmq.Frame
     parts: int
     address: str = ""
+    key: str = ""
 
     @property
     def payload(self) -> bytes:
@@ -125,10 +133,13 @@ class Router:
         memory: bound of the process's memory in bytes; near it connections are cut.
         connections: number that may be open.
         silent_seconds: seconds after which a connection is closed on which nothing was heard.
+        keys: keys that may connect by TCP; None if every peer may.
 
     Attributes:
         at_hand: peer whose message is being received or decoded; NO_PEER if unknown.
         memory_bytes: bound of the process's memory.
+        keys: keys that may connect; None if every peer may.
+        cut_peers: peers whose key was revoked, with a descriptor that is readable while there are some.
         endpoint: address that it listens on, with the chosen port if ``bind`` left that open.
 
     Raises:
@@ -143,12 +154,17 @@ class Router:
         memory: int = 1 << 30,
         connections: int = 1 << 20,
         silent_seconds: float = SILENT_SECONDS,
+        keys: KeyRing | None = None,
     ) -> None:
+        if bind.startswith(IPC):
+            keys = None
+        self.keys: KeyRing | None = keys
         self._meters = meters
         self._failures = SparseLog()
         self.at_hand = NO_PEER
         self.memory_bytes = memory
-        self._connections = Connections(meters)
+        self._connections = Connections(meters, keys)
+        self.cut_peers: CutPeers = self._connections.cut_peers
         self._unfinished: Frame | None = None
         _seed_routing_ids()
         self._context = zmq.Context()
@@ -156,8 +172,10 @@ class Router:
         # The base class's method: the options that Socket adds took more than half of sending a message.
         self._send: Callable[[bytes, int], object] = super(zmq.Socket, self.socket).send
         self._configure(bind, max_message)
+        if keys is not None:
+            self._demand_keys(keys)
         self._guard = ConnectionGuard(
-            self._context, self.socket, self._connections, memory, connections, silent_seconds
+            self._context, self.socket, self._connections, memory, connections, silent_seconds, keys
         )
         try:
             self._bind(bind)
@@ -181,6 +199,18 @@ class Router:
         self.socket.setsockopt(zmq.TCP_KEEPALIVE_CNT, KEEPALIVE_PROBES)
         self.socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, KEEPALIVE_PROBE_SECONDS)
         self.socket.setsockopt(zmq.IPV6, int("[" in bind or bind.startswith(EVERYWHERE)))
+
+    def _demand_keys(self, keys: KeyRing) -> None:
+        """Let nobody in who has not proven to have a key of the ring."""
+        self.socket.setsockopt(zmq.CURVE_SERVER, 1)
+        self.socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(keys.server.secret))
+        # Without it a peer that comes while nothing answers would be let in.
+        self.socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
+        self.socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+
+    def read_keys(self) -> None:
+        """Have the access file read again."""
+        self._guard.read_keys()
 
     def _bind(self, bind: str) -> None:
         """Listen; on all addresses of IPv4 alone if the machine has no IPv6."""
@@ -262,6 +292,7 @@ class Router:
         self._guard.close()
         self.socket.close()
         self._context.term()
+        self.cut_peers.close()
 
     def _receive(self, until: float) -> Frame | None:
         """Receive the next message; None without one, or if dropping its further parts takes longer than ``until``."""
@@ -277,7 +308,9 @@ class Router:
         self._meters.frames_in += 1
         self._meters.bytes_in += len(message)
         frame = (
-            Frame(Peer(connection.peer), message, 1, connection.address) if connection else Frame(NO_PEER, message, 1)
+            Frame(Peer(connection.peer), message, 1, connection.address, connection.key)
+            if connection
+            else Frame(NO_PEER, message, 1)
         )
         return self._drop_parts(frame, until) if message.more else frame
 

@@ -1,0 +1,42 @@
+"""Peers whose connections the guard has cut for good, on their way to the loop, which it wakes."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from contextlib import suppress
+
+from taskqueue.protocol.fields import Peer
+
+
+class CutPeers:
+    """A queue from the guard's thread to the loop's, with a file descriptor that ends its sleep."""
+
+    def __init__(self) -> None:
+        self._peers: deque[Peer] = deque()
+        self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def add(self, peer: Peer) -> None:
+        """Tell the loop of a peer."""
+        self._peers.append(peer)
+        os.eventfd_write(self._event, 1)
+
+    def take(self) -> list[Peer]:
+        """The peers that were cut since the last call."""
+        taken = []
+        while self._peers:
+            taken.append(self._peers.popleft())
+        return taken
+
+    def fileno(self) -> int:
+        """Readable when a peer was cut, until ``clear_wakeup``."""
+        return self._event
+
+    def clear_wakeup(self) -> None:
+        """Drain the descriptor."""
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._event)
+
+    def close(self) -> None:
+        """Release the descriptor."""
+        os.close(self._event)

@@ -1,0 +1,179 @@
+"""Answers who may connect, and closes the connections of keys that were taken back: the guard's part about keys.
+
+    peer ──CURVE handshake──► libzmq ──public key──► zap ──200, the key──► the connection serves
+                                                      └──400──────────────► closed; its client is told
+    access file ──changed, SIGHUP──► read again ──► connections of keys that are gone: closed, the loop is told
+
+libzmq asks by ZAP (RFC 27) after a peer has proven to have its key. The key in the answer comes with each message of
+the connection, as its User-Id.
+
+1. Which connections have ended is read before each answer: see ``connections``.
+2. A key that expires is like one that is revoked at that moment.
+3. An address that begins more than HASTY_MOST connections within a second finds the others closed at once, before any
+   handshake, which costs the daemon's side 1 ms.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from math import inf
+from typing import Final
+
+import zmq
+
+from taskqueue.access.key_file import SHOWN_CHARS
+from taskqueue.server.clock import ticks
+from taskqueue.server.log import SparseLog, quoted
+from taskqueue.server.meters import Meters
+from taskqueue.server.network.connections import Connection, Connections
+from taskqueue.server.network.file_watch import FileWatch
+from taskqueue.server.network.key_ring import KeyRing
+
+log = logging.getLogger("taskqueue")
+
+HASTY_MOST: Final = 50
+"""Connections that one address may begin in a second, if they need a handshake with keys."""
+EXPIRY_SECONDS_MOST: Final = 86_400.0
+"""Longest sleep until a key expires; poll(2) takes no more than 24 days."""
+ENDPOINT: Final = "inproc://zeromq.zap.01"
+VERSION: Final = b"1.0"
+
+
+class Zap:
+    """Answers for all sockets of a context, in one thread."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], keys: KeyRing, meters: Meters) -> None:
+        self._keys = keys
+        self._meters = meters
+        self._refusals = SparseLog()
+        # Not REP, which is stuck for ever if an answer is left out.
+        self._socket: zmq.Socket[bytes] = context.socket(zmq.ROUTER)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.RCVHWM, 0)
+        self._socket.bind(ENDPOINT)
+
+    def fileno(self) -> int:
+        """Signals once when questions may have come; ``answer`` reads all of them."""
+        return self._socket.fileno()
+
+    def answer(self, prepare: Callable[[], None]) -> None:
+        """Answer all questions that have come; ``prepare`` is called before each answer."""
+        with suppress(zmq.Again):
+            while True:
+                sender, _, _, request, _, address, _, _, public = self._socket.recv_multipart(zmq.NOBLOCK)[:9]
+                prepare()
+                self._socket.send_multipart([sender, b"", VERSION, request, *self._verdict(public.hex(), address), b""])
+
+    def close(self) -> None:
+        """Answer no more; libzmq then refuses each key."""
+        self._socket.close()
+
+    def _verdict(self, public: str, address: bytes) -> tuple[bytes, bytes, bytes]:
+        """Status code, its text, and the User-Id."""
+        if self._keys.admit(public) is not None:
+            return b"200", b"OK", public.encode()
+        self._meters.keys_refused += 1
+        if count := self._refusals.count(ticks()):
+            shown = address.decode("ascii", "replace")
+            log.warning("key-refused count=%d key=%s address=%s", count, public[:SHOWN_CHARS], shown)
+        return b"400", b"unknown key", b""
+
+
+class Door:
+    """Part of the guard that answers who may connect, follows the access file, and closes connections of revoked keys.
+
+    Args:
+        settle: reads which connections opened and closed; called before each answer.
+    """
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        connections: Connections,
+        keys: KeyRing,
+        settle: Callable[[], None],
+    ) -> None:
+        self._connections = connections
+        self._keys = keys
+        self._settle = settle
+        self._zap = Zap(context, keys, connections.meters)
+        self._watch = FileWatch(keys.path)
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._expires_at = self._next_expiry()
+        self._haste = SparseLog()
+        self._second = 0
+        self._begun: Counter[str] = Counter()
+
+    def filenos(self) -> list[int]:
+        """Descriptors that are readable when there is something to ``attend`` to."""
+        return [fd for fd in (self._zap.fileno(), self._watch.fileno(), self._wake) if fd >= 0]
+
+    def wake(self) -> None:
+        """Have the access file read, whether it has changed or not; any thread may call this."""
+        os.eventfd_write(self._wake, 1)
+
+    def attend(self) -> None:
+        """Answer who may connect, after having read the access file if it has changed."""
+        if self._is_woken() | self._watch.has_changed():
+            self._read_keys()
+        elif time.time() >= self._expires_at:
+            self._cut_revoked()
+        self._zap.answer(self._settle)
+
+    def seconds_to_expiry(self) -> float:
+        """Seconds until a key expires, EXPIRY_SECONDS_MOST at most; inf: none does."""
+        if self._expires_at == inf:
+            return inf
+        return min(max(0.0, self._expires_at - time.time()), EXPIRY_SECONDS_MOST)
+
+    def is_hasty(self, connection: Connection) -> bool:
+        """Count a new connection; True if its address has begun too many in this second."""
+        now = ticks()
+        if int(now) != self._second:
+            self._second = int(now)
+            self._begun.clear()
+        self._begun[connection.address] += 1
+        is_hasty = self._begun[connection.address] > HASTY_MOST
+        if is_hasty and (count := self._haste.count(now)):
+            log.warning("connections-hasty count=%d address=%s", count, connection.address)
+        return is_hasty
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._zap.close()
+        self._watch.close()
+        os.close(self._wake)
+
+    def _is_woken(self) -> bool:
+        with suppress(BlockingIOError):
+            return os.eventfd_read(self._wake) > 0
+        return False
+
+    def _read_keys(self) -> None:
+        self._keys.read_again()
+        if self._keys.trouble:
+            log.error("keys-unreadable reason=%s; new connections of its keys are refused", quoted(self._keys.trouble))
+        else:
+            log.info("keys-read names=%d", self._keys.names())
+        self._cut_revoked()
+
+    def _cut_revoked(self) -> None:
+        """Close the connections of keys that were revoked, or have expired."""
+        self._expires_at = self._next_expiry()
+        cut: Counter[str] = Counter()
+        for connection in self._connections.all():
+            holder = connection.holder
+            if holder is None or connection.is_revoked or self._keys.still_has(holder, connection.public):
+                continue
+            cut[holder.name] += self._connections.revoke(connection)
+        self._connections.meters.closed_revoked += cut.total()
+        for name, count in cut.items():
+            log.warning("key-revoked key=%s connections=%d", name, count)
+
+    def _next_expiry(self) -> float:
+        return time.time() + self._keys.seconds_to_expiry()

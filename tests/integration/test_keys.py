@@ -1,0 +1,307 @@
+"""Daemons with keys: who is let in, what the others are told, and what happens when a key is taken back."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from taskqueue import Client, RequestTimeout, Task, Unauthorised
+from taskqueue.access import access_file
+from taskqueue.access.key_file import KeyFile, make_key, server_key, write_new_key
+from taskqueue.access.rights import Role
+from tests.free_address import free_address
+from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory
+
+SOON = 0.5
+"""Seconds after which a client that waits for nothing gives up an unreachable daemon."""
+
+
+class Keyed:
+    """A daemon with keys.
+
+    Attributes:
+        path: of its access file.
+        server: its public key.
+    """
+
+    def __init__(self, made: Daemon, folder: Path) -> None:
+        self.daemon = made
+        self.path = folder / "access.json"
+        self.server = server_key(folder).public
+        self.daemon.configure(keys=str(self.path))
+
+    def start(self) -> Keyed:
+        self.daemon.start()
+        return self
+
+    def key(self, name: str = "web1", role: Role = "admin", *, is_known: bool = True) -> KeyFile:
+        """A new key that fits this daemon, and that it knows."""
+        made = make_key(name, self.server)
+        if is_known:
+            access_file.authorise(self.path, name, made.public, role)
+        return made
+
+    def client(self, key: KeyFile | None, timeout: float = WAIT_SECONDS) -> Client:
+        return Client(self.daemon.url, key=key, timeout=timeout)
+
+
+KeyedFactory = Callable[..., Keyed]
+
+
+@pytest.fixture
+def keyed(daemon: DaemonFactory, tmp_path: Path) -> KeyedFactory:
+    """Make a daemon with keys, not started yet."""
+    return lambda **settings: Keyed(daemon(start=False, **settings), tmp_path)
+
+
+def why(url: str, key: KeyFile | None) -> str:
+    """Error of a client that can't get in."""
+    client = Client(url, key=key, timeout=WAIT_SECONDS, connect_timeout=SOON)
+    with client, pytest.raises(Unauthorised) as caught:
+        client.push("p", "http://site/")
+    return str(caught.value)
+
+
+def test_a_client_with_a_known_key_is_served(keyed: KeyedFactory) -> None:
+    it = keyed()
+    key = it.key()
+    it.start()
+
+    with it.client(key) as client:
+        assert client.push("p", "http://site/") == "new"
+        (task,) = client.select()
+        client.done(task)
+    it.daemon.wait_for_log("key-met key=web1 address=127.0.0.1")
+
+
+def test_each_wrong_key_is_told_what_is_wrong_and_what_to_do(keyed: KeyedFactory, daemon: DaemonFactory) -> None:
+    it = keyed().start()
+    stranger = it.key("ben", is_known=False)
+    known = it.key("web1")
+    for_another = KeyFile(known.name, known.public, known.secret, make_key("other").public)
+
+    unknown = why(it.daemon.url, stranger)
+    assert "does not know this client's key" in unknown
+    assert f"taskqueue key authorise ben {stranger.public}" in unknown
+    missing = why(it.daemon.url, None)
+    assert "takes only clients with a key" in missing
+    assert "TASKQUEUE_KEY" in missing
+    another = why(it.daemon.url, for_another)
+    assert "its public key is another" in another
+    assert "taskqueue key server" in another
+    keyless = why(daemon().url, known)
+    assert "has no keys, but this client has one" in keyless
+    nowhere = Client(f"tcp://{free_address()}", key=known, timeout=WAIT_SECONDS, connect_timeout=SOON)
+    with nowhere, pytest.raises(RequestTimeout, match="nothing listens there") as absent:
+        nowhere.daemon.show()
+    assert not isinstance(absent.value, Unauthorised)
+    it.daemon.wait_for_log(f"key-refused count=1 key={stranger.public[:8]} address=127.0.0.1")
+
+
+def test_a_program_that_is_no_daemon_is_not_taken_for_one_with_another_key(keyed: KeyedFactory) -> None:
+    key = keyed().key()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"tcp://127.0.0.1:{listening.getsockname()[1]}"
+        with Client(url, key=key, timeout=SOON) as client, pytest.raises(RequestTimeout) as caught:
+            client.daemon.show()
+
+    assert not isinstance(caught.value, Unauthorised)
+
+
+def run(it: Daemon, *arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command."""
+    variables = {key: value for key, value in os.environ.items() if not key.startswith("TASKQUEUE_")}
+    variables |= {
+        "PYTHONPATH": str(ROOT),
+        "TASKQUEUE_DAEMON": it.url,
+        "TASKQUEUE_TIMEOUT": f"{WAIT_SECONDS}s",
+    } | environment
+    command = [sys.executable, "-m", "taskqueue", *arguments]
+    return subprocess.run(
+        command, cwd=cwd, env=variables, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False
+    )
+
+
+def test_commands_take_a_key_and_have_an_exit_status_for_a_refusal(keyed: KeyedFactory, tmp_path: Path) -> None:
+    it = keyed().start()
+    write_new_key(tmp_path / "web1.key", it.key("web1"))
+    write_new_key(tmp_path / "ben.key", it.key("ben", is_known=False))
+
+    assert run(it.daemon, "push", "p", "http://site/", "--key", "web1.key", cwd=tmp_path).returncode == 0
+    assert run(it.daemon, "status", cwd=tmp_path, TASKQUEUE_KEY="web1.key").returncode == 0
+    refused = run(it.daemon, "status", "--key", "ben.key", cwd=tmp_path)
+    assert (refused.returncode, refused.stdout) == (77, "")
+    assert "taskqueue key authorise ben" in refused.stderr
+    assert run(it.daemon, "status", cwd=tmp_path).returncode == 77
+    missing = run(it.daemon, "status", "--key", "none.key", cwd=tmp_path)
+    assert (missing.returncode, "none.key" in missing.stderr) == (2, True)
+    (tmp_path / "web1.key").chmod(0o644)
+    assert "chmod 600" in run(it.daemon, "status", "--key", "web1.key", cwd=tmp_path).stderr
+
+
+def test_commands_on_the_daemons_machine_find_its_local_key(keyed: KeyedFactory, tmp_path: Path) -> None:
+    it = keyed().start()
+    (tmp_path / "data").mkdir()
+
+    assert (tmp_path / "local.key").stat().st_mode & 0o777 == 0o600
+    told = run(it.daemon, "status", cwd=tmp_path, TASKQUEUE_DAEMON_KEYS=str(it.path))
+    assert told.returncode == 0, told.stderr
+    (tmp_path / "data" / "local.key").symlink_to(tmp_path / "local.key")
+    assert run(it.daemon, "status", cwd=tmp_path).returncode == 0
+
+
+def test_a_key_that_is_authorised_late_is_let_in(keyed: KeyedFactory) -> None:
+    it = keyed().start()
+    key = it.key("late", is_known=False)
+
+    with it.client(key) as client, ThreadPoolExecutor() as threads:
+        pushed = threads.submit(client.push, "p", "http://site/")
+        it.daemon.wait_for_log("key-refused")
+        access_file.authorise(it.path, "late", key.public, "admin")
+        assert pushed.result(WAIT_SECONDS) == "new"
+
+
+def test_a_rotated_key_works_beside_the_new_one_until_the_rotation_is_finished(keyed: KeyedFactory) -> None:
+    it = keyed().start()
+    old = it.key("web1")
+    new = it.key("web1", is_known=False)
+
+    with it.client(old) as before, it.client(new) as after:
+        assert before.push("p", "http://site/1") == "new"
+        access_file.rotate(it.path, "web1", new.public)
+        assert after.push("p", "http://site/2") == "new"
+        assert before.push("p", "http://site/3") == "new"
+
+        access_file.finish_rotation(it.path, "web1")
+        it.daemon.wait_for_log("key-revoked key=web1 connections=1")
+        assert after.push("p", "http://site/4") == "new"
+    assert "does not know this client's key" in why(it.daemon.url, old)
+
+
+def test_the_tasks_of_a_revoked_key_go_back_at_once_and_nothing_is_held_against_them(keyed: KeyedFactory) -> None:
+    it = keyed(fetcher_timeout=3600.0).start()
+    thief, other = it.key("thief"), it.key("other")
+
+    with it.client(thief) as stolen, it.client(other) as client:
+        for number in range(20):
+            client.push("p", f"http://site/{number}")
+        held = stolen.select(20)
+        assert len(held) == 20
+
+        access_file.revoke(it.path, "thief")
+        back: list[Task] = []
+        while len(back) < 20:
+            back += client.select(20)
+        assert {task.taskid for task in back} == {task.taskid for task in held}
+        found = client.tasks.get("p", back[0].taskid)
+        assert (found.crashes, found.retried, found.history) == (0, 0, [])
+    assert "key-revoked key=thief connections=1" in it.daemon.log()
+    assert "fetcher-silent" not in it.daemon.log()
+
+
+def test_nothing_that_a_revoked_key_says_counts_and_others_are_not_disturbed(
+    keyed: KeyedFactory, tmp_path: Path
+) -> None:
+    it = keyed().start()
+    thief, other = it.key("thief"), it.key("other")
+
+    with it.client(thief, timeout=1.0) as stolen, it.client(other) as client:
+        assert stolen.push("p", "http://site/0") == "new"
+        access_file.revoke(it.path, "thief")
+        it.daemon.wait_for_log("key-revoked key=thief")
+        with pytest.raises(Unauthorised):
+            stolen.push("p", "http://site/1")
+        assert client.push("p", "http://site/1") == "new"
+        assert client.daemon.show().shell["closed_revoked"] == 1
+
+
+def test_a_key_stops_when_it_expires(keyed: KeyedFactory) -> None:
+    it = keyed().start()
+    key = make_key("brief", it.server)
+    access_file.authorise(it.path, "brief", key.public, "admin", expires_at=time.time() + 5)
+
+    with it.client(key) as client:
+        client.push("p", "http://site/")
+        it.daemon.wait_for_log("key-revoked key=brief connections=1")
+    assert "has expired" in why(it.daemon.url, key)
+
+
+def test_a_damaged_access_file_lets_nobody_new_in_and_cuts_nobody(keyed: KeyedFactory) -> None:
+    it = keyed().start()
+    key, new = it.key("web1"), it.key("web2")
+    good = it.path.read_bytes()
+
+    with it.client(key) as client:
+        client.push("p", "http://site/1")
+        it.path.write_text("{")
+        it.daemon.wait_for_log("keys-unreadable")
+        assert "does not know" in why(it.daemon.url, new)
+        assert client.push("p", "http://site/2") == "new"
+        it.path.write_bytes(good)
+        with it.client(new) as later:
+            assert later.push("p", "http://site/3") == "new"
+
+
+def test_sighup_reads_the_access_file_too(keyed: KeyedFactory) -> None:
+    it = keyed().start()
+
+    it.daemon.hangup()
+
+    it.daemon.wait_for_log("keys-read names=0")
+
+
+def test_a_peer_without_curve_is_not_heard(keyed: KeyedFactory, peer: PeerFactory) -> None:
+    it = keyed().start()
+    stranger = peer(it.daemon)
+    key = it.key()
+
+    stranger.send("status")
+    with it.client(key) as client:
+        assert client.push("p", "http://site/") == "new"
+    assert not stranger.has_message(0)
+
+
+@pytest.mark.parametrize("bind", ["tcp://*:*", "tcp://0.0.0.0:*"])
+def test_nothing_but_this_machine_is_listened_to_without_keys(daemon: DaemonFactory, bind: str, tmp_path: Path) -> None:
+    it = daemon(start=False)
+    it.url = bind
+    it.launch()
+
+    assert it.ended() == 2
+    assert "other machines reach" in it.log()
+    assert "taskqueue key authorise" in it.log()
+    assert "--insecure" in it.log()
+
+    it.configure(insecure=True)
+    it.start()
+    it.stop()
+    it.configure(insecure=False, keys=str(tmp_path / "access.json"))
+    it.url = bind
+    it.start()
+
+
+@pytest.mark.parametrize("bind", ["tcp://127.0.0.1:*", "tcp://localhost:*", "tcp://127.1.2.3:*", "tcp://lo:*"])
+def test_loopback_needs_no_keys_however_it_is_written(daemon: DaemonFactory, bind: str) -> None:
+    it = daemon(start=False)
+    it.url = bind
+
+    assert "tcp://127." in it.start().url
+
+
+def test_a_socket_file_needs_no_key(keyed: KeyedFactory, tmp_path: Path) -> None:
+    it = keyed()
+    it.daemon.url = f"ipc://{tmp_path}/socket"
+    it.start()
+
+    with it.client(None) as client:
+        assert client.push("p", "http://site/") == "new"
+    with it.client(it.key()) as client:  # one that has a key needs not leave it out
+        assert client.push("p", "http://site/") == "ignored"
