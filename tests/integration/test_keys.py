@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import msgpack
 import pytest
+import zmq
 
 from taskqueue import Client, RequestTimeout, Task, Unauthorised
 from taskqueue.access import access_file
@@ -305,3 +311,107 @@ def test_a_socket_file_needs_no_key(keyed: KeyedFactory, tmp_path: Path) -> None
         assert client.push("p", "http://site/") == "new"
     with it.client(it.key()) as client:  # one that has a key needs not leave it out
         assert client.push("p", "http://site/") == "ignored"
+
+
+def test_the_web_process_of_a_daemon_with_keys_is_let_in(keyed: KeyedFactory) -> None:
+    it = keyed(web="127.0.0.1:0").start()
+    line = it.daemon.wait_for_log("shows the daemon at")
+    found = re.search(r"http://127\.0\.0\.1:\d+/", line)
+
+    assert found is not None
+    with urllib.request.urlopen(f"{found[0]}daemon") as page:
+        assert b"running for" in page.read()
+    it.daemon.wait_for_log("key-met key=web ")
+
+
+def dealer(it: Keyed, key: KeyFile, stack: ExitStack, routing_id: bytes = b"") -> zmq.Socket[bytes]:
+    """A socket with this key, which is not connected yet."""
+    made: zmq.Socket[bytes] = stack.enter_context(zmq.Context.instance().socket(zmq.DEALER))
+    made.setsockopt(zmq.LINGER, 0)
+    made.setsockopt(zmq.RCVTIMEO, WAIT_SECONDS * 1000)
+    made.setsockopt(zmq.CURVE_PUBLICKEY, bytes.fromhex(key.public))
+    made.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(key.secret))
+    made.setsockopt(zmq.CURVE_SERVERKEY, bytes.fromhex(it.server))
+    if routing_id:
+        made.setsockopt(zmq.ROUTING_ID, routing_id)
+    return made
+
+
+def packed(kind: str, **fields: object) -> bytes:
+    return bytes(msgpack.packb({"type": kind, "v": 1, "session": "s", "n": 1} | fields))
+
+
+@pytest.mark.parametrize("routing_id", [b"", b"chosen"])
+def test_a_connection_inherits_no_key_of_the_one_before(keyed: KeyedFactory, routing_id: bytes) -> None:
+    it = keyed().start()
+
+    for name in ("first", "second", "third"):
+        key = it.key(name)
+        while f"key-met key={name} " not in it.daemon.log():  # the daemon may not know the end of the former one yet
+            with ExitStack() as stack, suppress(zmq.Again):
+                asking = dealer(it, key, stack, routing_id)
+                asking.setsockopt(zmq.RCVTIMEO, 1000)
+                asking.connect(it.daemon.url)
+                asking.send(packed("daemon-show"))
+                asking.recv()
+
+
+def test_a_key_that_is_revoked_before_its_first_message_is_not_heard(keyed: KeyedFactory) -> None:
+    it = keyed()
+    thief, other = it.key("thief"), it.key("other")
+    it.start()
+
+    with ExitStack() as stack, it.client(other) as client:
+        late = dealer(it, thief, stack)
+        monitor = stack.enter_context(late.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED))
+        stack.callback(late.disable_monitor)
+        late.connect(it.daemon.url)
+        assert monitor.poll(WAIT_SECONDS * 1000)
+        access_file.revoke(it.path, "thief")
+        it.daemon.wait_for_log("keys-read names=1")
+        before = client.daemon.show().shell["closed_revoked"]
+
+        late.send(packed("new-task", project="p", tasks=[{"taskid": "a", "url": "http://a/"}]))
+
+        while client.daemon.show().shell["dropped"] == 0:
+            pass
+        assert before == 0  # nobody could know whose it was
+        assert client.projects.list().items == []
+        assert not late.poll(0)
+
+
+def test_nothing_counts_that_a_busy_client_sends_after_its_key_was_revoked(keyed: KeyedFactory) -> None:
+    it = keyed().start()
+    thief, other = it.key("thief"), it.key("other")
+
+    def push_for_ever(client: Client) -> None:
+        for batch in itertools.count():
+            client.push_many("p", [f"http://site/{batch}/{number}" for number in range(256)])
+
+    with it.client(thief, timeout=5.0) as stolen, it.client(other) as client, ThreadPoolExecutor() as threads:
+        pushing = threads.submit(push_for_ever, stolen)
+        while not [each for each in client.projects.list().items if each.counts.ready > 1000]:
+            pass
+        access_file.revoke(it.path, "thief")
+        it.daemon.wait_for_log("key-revoked key=thief connections=1")
+        client.daemon.show()  # what was being decided then has been
+        (before,) = client.projects.list().items
+        assert isinstance(pushing.exception(WAIT_SECONDS), Unauthorised)
+        (after,) = client.projects.list().items
+        assert after.counts == before.counts
+
+
+def test_an_address_that_begins_too_many_connections_is_cut_before_the_handshake_and_let_in_later(
+    keyed: KeyedFactory,
+) -> None:
+    it = keyed().start()
+    key = it.key()
+    place = ("127.0.0.1", int(it.daemon.url.rpartition(":")[2]))
+
+    while "connections-hasty" not in it.daemon.log():
+        with ExitStack() as crowd:
+            for _ in range(200):
+                crowd.enter_context(socket.create_connection(place))
+    with it.client(key) as client:
+        assert client.push("p", "http://site/") == "new"
+        assert client.daemon.show().shell["closed_hasty"] > 0

@@ -367,7 +367,8 @@ class Connections:
 
     def refuse_hasty(self, connection: Connection) -> None:
         """Close a connection of an address that begins too many."""
-        self.meters.closed_hasty += self._end(connection)
+        self._end(connection)
+        self.meters.closed_hasty += 1
 
     def revoke(self, connection: Connection) -> bool:
         """Close a connection whose key may not connect any more; False: it has ended already."""
