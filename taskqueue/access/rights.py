@@ -60,7 +60,26 @@ if missing := [kind.__name__ for kind in REQUESTS if kind not in TYPE_RIGHTS]:
 def right_of(request: AnyRequest) -> Right:
     """The right that a request takes."""
     if isinstance(request, fetchers.Hello):
-        return "work" if request.capacity else "look"
+        return "work" if _works(request) else "look"
     if isinstance(request, projects.ProjectDo | projects.GroupDo):
         return "rule" if request.action in projects.LOSSES else "run"
     return TYPE_RIGHTS[type(request)]
+
+
+def request_name(request: AnyRequest) -> str:
+    """Name of a request by which docs/reference/rights.md lists it, such as ``project-do pause``."""
+    kind = type(request).__struct_config__.tag
+    if isinstance(request, fetchers.Hello):
+        return f"{kind} with capacity" if _works(request) else f"{kind}"
+    action = getattr(request, "action", "")
+    return f"{kind} {action}" if action else f"{kind}"
+
+
+def role_for(right: Right) -> Role:
+    """The role with this right that has the fewest others."""
+    return next(role for role in ROLES if right in RIGHTS_OF[role])
+
+
+def _works(hello: fetchers.Hello) -> bool:
+    """Whether it wants tasks, or speaks of tasks that it has."""
+    return bool(hello.capacity or hello.holds or hello.running)

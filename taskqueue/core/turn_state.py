@@ -101,6 +101,7 @@ class TurnState:
         changes: changes of tasks, and everything to be written.
         asked: hollow tasks whose specs are looked up, by reference.
         lists: pages of task lists, from the page requested to the page looked up.
+        makes_projects: True if the sender of the request at hand may create projects.
         due: work that takes a step by itself.
         clears: True if a request may clear a project.
         gives_parents: True if a request has tasks that wait for others.
@@ -117,7 +118,7 @@ class TurnState:
 
     __slots__ = (
         "asked", "changed_flows", "changes", "clears", "dirty", "drawn", "due", "entered", "events", "flow_states",
-        "found", "freed", "gives_parents", "lists", "more", "now", "outgoing", "second", "state",
+        "found", "freed", "gives_parents", "lists", "makes_projects", "more", "now", "outgoing", "second", "state",
         "waiters_answered",
     )  # fmt: skip
 
@@ -131,6 +132,7 @@ class TurnState:
         self.lists: dict[ListRef, ListRef] = {}
         self.due = NOTHING_DUE
         self.clears = False
+        self.makes_projects = True
         self.gives_parents = False
         self.dirty: dict[int, Project] = {}
         self.freed: dict[str, Session] = {}

@@ -94,7 +94,7 @@ def _tasks(histogram: Histogram | None) -> str:
 
 def _messages(shell: dict[str, float]) -> str:
     came, left = int(shell.get("frames_in", 0)), int(shell.get("frames_out", 0))
-    refused = int(shell.get("malformed", 0)) + int(shell.get("unavailable", 0))
+    refused = sum(int(shell.get(why, 0)) for why in ("malformed", "unavailable", "forbidden"))
     said = f"{brief(came)} in, {brief(left)} out"
     return f"{said}; {brief(refused)} refused" if refused else said
 

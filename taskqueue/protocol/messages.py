@@ -46,12 +46,14 @@ class Incoming(Struct):
     Attributes:
         flaws: reasons for the items that are None in the request's batch.
         address: address of the sender's machine; empty if unknown.
+        makes_projects: True if the sender may create projects.
     """
 
     peer: Peer
     request: AnyRequest
     flaws: Flaws = {}
     address: str = ""
+    makes_projects: bool = True
 
 
 class Outgoing(Struct, gc=False):

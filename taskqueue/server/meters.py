@@ -26,6 +26,7 @@ class Meters(Struct):
         frames_in, frames_out, bytes_in, bytes_out: messages received and sent.
         malformed: messages that contain no valid request, answered with an error.
         unavailable: messages refused because the store has failed, or because the queue has too many of the peer's.
+        forbidden: requests that the role of their sender's key does not allow.
         undelivered: messages whose peer had disconnected or did not read.
         dropped: messages that were neither heard nor answered: they came from a peer of another version of ZMTP, or
             receiving them failed.
@@ -55,6 +56,7 @@ class Meters(Struct):
     bytes_out: int = 0
     malformed: int = 0
     unavailable: int = 0
+    forbidden: int = 0
     undelivered: int = 0
     dropped: int = 0
     closed_memory: int = 0

@@ -31,7 +31,7 @@ def project_for_push(turn: TurnState, name: str) -> Project:
     """Find the project of that name; with ``auto_create`` an unknown one is created.
 
     Raises:
-        Rejected: it is unknown, or there are ``max_projects`` already.
+        Rejected: it is unknown, there are ``max_projects`` already, or the sender may not create any.
     """
     state = turn.state
     if name not in state.projects.by_name and state.config.auto_create:
@@ -43,9 +43,11 @@ def make_another(turn: TurnState, name: str, overrides: Layer = NOTHING_SAID) ->
     """Create a project on request.
 
     Raises:
-        Rejected: there are ``max_projects`` already.
+        Rejected: there are ``max_projects`` already, or the sender of the request may not create any.
     """
     state = turn.state
+    if not turn.makes_projects:
+        raise Rejected("forbidden", f'project: there is no "{name}", and making one takes an admin')
     most, known = state.config.max_projects, len(state.projects.by_name)
     if known >= most:
         hint = "delete some with: taskqueue project delete NAME"

@@ -1,7 +1,8 @@
 """Incoming messages: received from the socket, queued fairly, and decoded within the budget of a turn.
 
     socket ──► frame queue ──► requests for the core
-                  │    └─────► malformed: refused, with the reason
+                  │    ├─────► malformed: refused, with the reason
+                  │    └─────► its caller lacks the right: ``forbidden``
                   └──────────► too many of one peer: refused as ``unavailable``
 
 Bounds per turn: what the router receives; TURN_MS of estimated cost of the requests, corrected by the actual cost of
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import Final
 
+from taskqueue.access.caller import EVERYBODY, CallerOf, check_right, everybody
 from taskqueue.core.request_rule import SLOW_MS
 from taskqueue.core.request_rules import slow_ms
 from taskqueue.errors import Rejected
@@ -33,7 +35,7 @@ from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.messages import AnyRequest, Incoming, Outgoing
 from taskqueue.protocol.tasks import Done, NewTasks
 from taskqueue.server.clock import ticks
-from taskqueue.server.log import quoted
+from taskqueue.server.log import SparseLog, quoted
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.frame_queue import FrameQueue
 from taskqueue.server.network.router import Frame, Router
@@ -58,10 +60,12 @@ CROWDED: Final = "too many requests of this connection wait; repeat this one whe
 
 
 class Inbox:
-    """Queue and decoder of messages in front of the core."""
+    """Queue and decoder of messages in front of the core; it refuses those that their caller has no right to send."""
 
-    def __init__(self, router: Router, meters: Meters) -> None:
+    def __init__(self, router: Router, meters: Meters, caller_of: CallerOf = everybody) -> None:
         self._router = router
+        self._caller_of = caller_of
+        self._forbidden = SparseLog()
         self._meters = meters
         self._queue = FrameQueue()
         self._taken: Frame | None = None
@@ -98,6 +102,10 @@ class Inbox:
             milliseconds = FRAME_MS
             try:
                 one = decode_frame(frame, max_message)
+                caller = self._caller_of(frame.key)
+                if caller is not EVERYBODY:
+                    check_right(caller, one.request)
+                    one.makes_projects = caller.makes_projects
                 if type(one.request) is Verify:
                     if now < self._verify_at:
                         self._taken = None
@@ -111,12 +119,24 @@ class Inbox:
                     milliseconds = slow + cost(one.request, frame.size)
                     incoming.append(one)
             except Rejected as why:
-                self._meters.malformed += 1
+                if why.code == "forbidden":
+                    self._note_forbidden(frame, why)
+                else:
+                    self._meters.malformed += 1
                 log.debug("refused code=%s reason=%s", why.code, quoted(why.reason))
                 refused.append(refusal(frame, why))
             now = ticks()
             left -= milliseconds
             self._charge(frame, milliseconds)
+
+    def _note_forbidden(self, frame: Frame, why: Rejected) -> None:
+        """Count a refused caller, and tell of it now and then: a misconfigured client may repeat itself."""
+        self._meters.forbidden += 1
+        if count := self._forbidden.count(ticks()):
+            log.info(
+                "forbidden count=%d key=%s address=%s reason=%s",
+                count, frame.key, frame.address, quoted(why.reason),
+            )  # fmt: skip
 
     def _charge(self, frame: Frame, milliseconds: float) -> None:
         self._taken = None

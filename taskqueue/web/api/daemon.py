@@ -56,5 +56,5 @@ OPERATIONS: Final = (
         "GET", "/daemon/history", "viewer", DaemonHistory,
         "History of the daemon by minutes of the last day, in pages", further=paging.of_points,
     ),
-    Operation("GET", "/daemon/verify", "viewer", Verify, "Violations of the daemon's invariants"),
+    Operation("GET", "/daemon/verify", "admin", Verify, "Violations of the daemon's invariants"),
 )  # fmt: skip

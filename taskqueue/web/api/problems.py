@@ -17,6 +17,7 @@ RETRY_SECONDS: Final = 2
 """Retry-After sent while the daemon is unreachable or refuses."""
 
 STATUS_OF_CODE: Final = {
+    "forbidden": 403,
     "full": 429,
     "too-large": 413,
     "too-old": 503,

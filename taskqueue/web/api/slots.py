@@ -35,11 +35,11 @@ OPERATIONS: Final = (
     Operation("GET", "/projects/{project}/slots", "viewer", SlotList, "The first slots in some order"),
     Operation("GET", "/projects/{project}/slots/{slot}", "viewer", SlotShow, "A slot in detail"),
     Operation(
-        "PATCH", "/projects/{project}/slots/{slot}", "admin", SlotSet, "Override a slot's pace, also across restarts",
-        {"unset": ()},
+        "PATCH", "/projects/{project}/slots/{slot}", "operator", SlotSet,
+        "Override a slot's pace, also across restarts", {"unset": ()},
     ),
     Operation(
-        "DELETE", "/projects/{project}/slots/{slot}", "admin", SlotSet,
+        "DELETE", "/projects/{project}/slots/{slot}", "operator", SlotSet,
         "Remove overrides of a slot; without keys, all of them", arguments=SlotUnset, remake=as_unset,
     ),
 )  # fmt: skip

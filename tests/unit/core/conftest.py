@@ -149,6 +149,7 @@ class World:
         self.happened: list[Event] = []
         self.unreachable: list[bytes] = []
         self.connections: dict[str, str] = {}
+        self.makes_projects = True
         self.environment: Environment = Calendar()
         self._undelivered: list[Outgoing] = []
         self._fetchers: dict[str, Fetcher] = {}
@@ -217,7 +218,14 @@ class World:
 
     def heard(self, *requests: AnyRequest) -> list[Incoming]:
         """Wrap requests as a turn gets them."""
-        return [Incoming(Peer(self.connections.get(each.session, each.session).encode()), each) for each in requests]
+        return [
+            Incoming(
+                Peer(self.connections.get(each.session, each.session).encode()),
+                each,
+                makes_projects=self.makes_projects,
+            )
+            for each in requests
+        ]
 
     def answer(self, request: AnyRequest, flaws: Flaws | None = None) -> AnyReply:
         """Take a turn with a request, and return its reply of any kind."""

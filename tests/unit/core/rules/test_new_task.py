@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from taskqueue.protocol.values import NewTask
@@ -292,6 +293,18 @@ def test_with_auto_create_a_task_makes_its_project(make_world: MakeWorld) -> Non
 
     assert world.push("blog", task("a")) == ["new"]
     assert world.fetcher().taken == ["a"]
+
+
+def test_who_may_not_make_projects_makes_none_by_a_task(make_world: MakeWorld) -> None:
+    world = make_world(auto_create=True)
+    world.push("news", task("a"))
+    world.makes_projects = False
+
+    elsewhere = replace(task("c"), project="blog")
+    answer = world.ask(NewTasksReply, world.new_tasks("news", elsewhere, task("b")))
+
+    assert answer.outcomes == ["rejected", "new"]
+    assert "making one takes an admin" in answer.errors[0].reason
 
 
 def test_over_max_queue_what_would_be_one_more_live_task_is_rejected(make_world: MakeWorld) -> None:

@@ -1,0 +1,79 @@
+"""Rights: each request takes one, and docs/reference/rights.md has them all."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from taskqueue.access.caller import EVERYBODY, Caller, check_right
+from taskqueue.access.rights import RIGHTS_OF, ROLES, TYPE_RIGHTS, Right, Role, right_of
+from taskqueue.core.request_rules import ROWS
+from taskqueue.errors import Rejected
+from taskqueue.protocol.daemon import StatusShow, Verify
+from taskqueue.protocol.fetchers import Hello
+from taskqueue.protocol.fields import Token
+from taskqueue.protocol.projects import ProjectDo
+from taskqueue.protocol.tasks import NewTasks
+
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "rights.md").read_text(encoding="utf-8")
+
+PAUSE = ProjectDo(project="a", action="pause")
+DELETE = ProjectDo(project="a", action="delete")
+
+
+def test_each_request_that_keeps_nothing_looks_and_no_other_does() -> None:
+    looking = {row.kind for row in ROWS if not row.keeps} - {Verify, Hello}
+
+    assert {kind for kind, right in TYPE_RIGHTS.items() if right == "look"} == looking
+
+
+@pytest.mark.parametrize(
+    ("hello", "right"),
+    [
+        (Hello(capacity=0), "look"),
+        (Hello(capacity=1), "work"),
+        (Hello(capacity=0, holds=[Token(1)]), "work"),
+        (Hello(capacity=0, running=[Token(1)]), "work"),
+    ],
+)
+def test_a_hello_looks_until_it_speaks_of_tasks(hello: Hello, right: Right) -> None:
+    assert right_of(hello) == right
+
+
+def test_the_page_has_the_rights_of_each_role() -> None:
+    rows = re.findall(r"^\| (\w+) \|((?: ?●? ?\|){5})$", PAGE, re.MULTILINE)
+    rights = get_args(Right)
+    said = {role: {right for right, cell in zip(rights, cells.split("|"), strict=False) if "●" in cell}
+            for role, cells in rows}  # fmt: skip
+
+    assert said == dict(RIGHTS_OF)
+
+
+def test_without_keys_every_peer_may_everything() -> None:
+    assert all(EVERYBODY.may(right) for right in get_args(Right))
+
+
+@pytest.mark.parametrize(
+    ("role", "request_", "said"),
+    [
+        ("fetcher", PAUSE, "web1 is a fetcher, and project-do pause takes an operator"),
+        ("operator", DELETE, "web1 is an operator, and project-do delete takes an admin"),
+        ("viewer", NewTasks(project="a", tasks=[]), "web1 is a viewer, and new-task takes a producer"),
+        ("producer", Hello(capacity=1), "web1 is a producer, and hello with capacity takes a fetcher"),
+        (None, StatusShow(), 'status: the access file has no "web1"'),
+    ],
+)  # fmt: skip
+def test_a_refusal_says_who_asked_for_what_and_which_role_it_takes(
+    role: Role | None, request_: ProjectDo | NewTasks | Hello | StatusShow, said: str
+) -> None:
+    with pytest.raises(Rejected, match=f"^forbidden: {said}") as refused:
+        check_right(Caller("web1", role), request_)
+
+    assert refused.value.code == "forbidden"
+
+
+def test_only_admins_make_projects() -> None:
+    assert [role for role in ROLES if Caller("web1", role).makes_projects] == ["admin"]
