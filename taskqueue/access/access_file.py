@@ -19,6 +19,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec.structs import replace
 
+from taskqueue.access.caller import Caller
 from taskqueue.access.key_file import LOCAL_KEY, NAME_PATTERN, NAME_WORDS, Name, PublicKey
 from taskqueue.access.private_file import locked_folder, read_private, write_private
 from taskqueue.access.rights import Role
@@ -74,11 +75,16 @@ class AccessList:
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.entries = tuple(entries)
         self._by_key = {key: entry for entry in entries for key in entry.keys}
+        self._callers = {entry.name: Caller(entry.name, entry.role) for entry in entries}
 
     def holder(self, public: str, now: float) -> Entry | None:
         """The entry with this public key; None: there is none, or it has expired."""
         entry = self._by_key.get(public)
         return entry if entry is not None and entry.is_valid(now) else None
+
+    def caller_of(self, name: str) -> Caller:
+        """The caller of this name, with its present role; without any right if the name is gone."""
+        return self._callers.get(name) or Caller(name, None)
 
     def next_expiry(self, now: float) -> float:
         """Unix seconds at which the next entry expires; inf: none does."""

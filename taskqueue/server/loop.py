@@ -37,6 +37,7 @@ from typing import Final, NamedTuple
 import zmq
 from msgspec.structs import replace
 
+from taskqueue.access.caller import everybody
 from taskqueue.build_kind import is_compiled
 from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.events import Event
@@ -116,7 +117,7 @@ class Loop:
         self._untold: list[Peer] = []
         self._stopping = False
         self._outbox = Outbox(router.send)
-        self._inbox = Inbox(router, meters)
+        self._inbox = Inbox(router, meters, everybody if router.keys is None else router.keys.caller_of)
         self._summary = Summary(meters)
         self._minutes = MinuteMeter(meters)
         self._backoff = Backoff()

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, get_args, get_type_hints
 
+import msgpack
 import pytest
+import zmq
 from msgspec.structs import replace
 
-from taskqueue.access.caller import Caller
+from taskqueue import Client, RequestRejected
+from taskqueue.access import access_file
+from taskqueue.access.key_file import KeyFile, make_key, server_key
 from taskqueue.access.rights import RIGHTS_OF, ROLES, Right, Role, request_name
-from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.base import WaitingRequest
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.examples import EXAMPLES
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.messages import REQUESTS, AnyRequest
-from taskqueue.protocol.tasks import Done, NewTasks
-from taskqueue.server.meters import Meters
-from taskqueue.server.network.inbox import Inbox
-from taskqueue.server.network.router import Router
-from tests.zmtp import connected, frame
+from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "rights.md").read_text(encoding="utf-8")
-MAX_MESSAGE: Final = 8 << 20
-WAIT_MS: Final = 30_000
 
 
 def variants(kind: type[AnyRequest]) -> Iterator[Any]:
@@ -39,6 +36,9 @@ def variants(kind: type[AnyRequest]) -> Iterator[Any]:
     elif hasattr(example, "action"):
         hint = get_type_hints(kind)["action"]
         yield from (replace(example, action=action) for action in get_args(hint))
+    elif isinstance(example, WaitingRequest):
+        changed: Any = {"seconds": 0.0}
+        yield replace(example, **changed)
     else:
         yield example
 
@@ -63,41 +63,56 @@ def allowed(role: Role) -> set[str]:
     }
 
 
-class Door:
-    """A router and an inbox whose every peer has one role.
-
-    Attributes:
-        heard: names of the requests that came to the core.
-        refused: replies to all others.
-    """
-
-    def __init__(self, router: Router, meters: Meters, role: Role | None) -> None:
-        self._router = router
-        self._inbox = Inbox(router, meters, lambda name: Caller("web1", role))
-        self.heard: list[str] = []
-        self.refused: list[ErrorReply] = []
-
-    def take(self, *frames: bytes) -> None:
-        """Send frames by a new connection, and hear all of them."""
-        with connected(self._router.endpoint) as peer:
-            peer.sendall(b"".join(map(frame, frames)))
-            while len(self.heard) + len(self.refused) < len(frames):
-                if self._inbox.wait() > 0:
-                    assert self._router.socket.poll(WAIT_MS)
-                incoming, refused = self._inbox.next_requests(MAX_MESSAGE)
-                self.heard += [request_name(each.request) for each in incoming]
-                self.refused += [each.message for each in refused if isinstance(each.message, ErrorReply)]
+Authorise = Callable[[str, Role], KeyFile]
 
 
 @pytest.fixture
-def meters() -> Meters:
-    return Meters()
+def it(daemon: DaemonFactory, tmp_path: Path) -> Daemon:
+    """A daemon with keys and one project."""
+    it = daemon(start=False, projects={"news": {}})
+    it.configure(keys=str(tmp_path / "access.json"))
+    return it
 
 
 @pytest.fixture
-def router(meters: Meters) -> Iterator[Router]:
-    with closing(Router("tcp://127.0.0.1:*", MAX_MESSAGE, meters)) as router:
-        yield router
+def authorise(tmp_path: Path) -> Authorise:
+    """Make a key of a name, and let it in with a role."""
+
+    def authorise(name: str, role: Role) -> KeyFile:
+        made = make_key(name, server_key(tmp_path).public)
+        access_file.authorise(tmp_path / "access.json", name, made.public, role)
+        return made
+
+    return authorise
+
+
+@contextmanager
+def dealer(url: str, key: KeyFile) -> Iterator[zmq.Socket[bytes]]:
+    """A socket with a key."""
+    made: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+    with made as socket:
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.RCVTIMEO, WAIT_SECONDS * 1000)
+        for option, half in (
+            (zmq.CURVE_PUBLICKEY, key.public), (zmq.CURVE_SECRETKEY, key.secret), (zmq.CURVE_SERVERKEY, key.server),
+        ):  # fmt: skip
+            socket.setsockopt(option, bytes.fromhex(half))
+        socket.connect(url)
+        yield socket
+
+
+def answers(url: str, key: KeyFile) -> dict[str, str]:
+    """By name of each case, the error code of its answer; empty: it was no error."""
+    names = {each.n: request_name(each) for each in CASES}
+    found: dict[str, str] = {}
+    with dealer(url, key) as socket:
+        for each in CASES:
+            socket.send(encode(each))
+        while len(found) < len(CASES):
+            message = msgpack.unpackb(socket.recv())
+            if message.get("n") in names:
+                found[names[message["n"]]] = message.get("code", "")
+    return found
 
 
 def test_the_page_names_each_request_and_no_other() -> None:
@@ -109,46 +124,44 @@ def test_the_page_names_each_request_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_role_may_send_what_the_page_says_and_is_refused_all_else(role: Role, router: Router, meters: Meters) -> None:
-    door = Door(router, meters, role)
-
-    door.take(*map(encode, CASES))
-
-    assert set(door.heard) == allowed(role)
-    assert {each.n for each in door.refused} == {each.n for each in CASES if request_name(each) not in allowed(role)}
-    assert {each.code for each in door.refused} <= {"forbidden"}
-    assert (meters.forbidden, meters.malformed) == (len(door.refused), 0)
-
-
-def test_a_key_that_has_left_the_access_file_may_send_nothing(router: Router, meters: Meters) -> None:
-    door = Door(router, meters, None)
-
-    door.take(*map(encode, CASES))
-
-    assert (door.heard, meters.forbidden) == ([], len(CASES))
-
-
-@pytest.mark.parametrize("batch", [NewTasks, Done], ids=lambda kind: kind.__name__)
-def test_a_batch_with_malformed_items_is_refused_as_a_whole(
-    batch: type[NewTasks | Done], router: Router, meters: Meters
+def test_a_role_may_send_what_the_page_says_and_is_refused_all_else(
+    role: Role, it: Daemon, authorise: Authorise
 ) -> None:
-    example: Any = EXAMPLES[batch]
-    door = Door(router, meters, "viewer")
+    key = authorise("web1", role)
+    it.start()
 
-    door.take(encode(replace(example, tasks=[*example.tasks, None])))
+    found = answers(it.url, key)
 
-    (refused,) = door.refused
-    assert refused.code == "forbidden"
+    assert {name for name, code in found.items() if code != "forbidden"} == allowed(role)
 
 
-def test_who_is_refused_is_told_in_the_log_but_not_as_an_error(
-    router: Router, meters: Meters, caplog: pytest.LogCaptureFixture
+def test_only_an_admin_creates_a_project(it: Daemon, authorise: Authorise) -> None:
+    operator, producer, admin = authorise("ops", "operator"), authorise("shop", "producer"), authorise("anna", "admin")
+    it.configure(auto_create=True)
+    it.start()
+
+    with Client(it.url, key=operator) as client, pytest.raises(RequestRejected, match="takes an admin") as refused:
+        client.projects.start("blog")
+    with Client(it.url, key=producer) as client:
+        with pytest.raises(RequestRejected, match="making one takes an admin"):
+            client.push("blog", "http://site/")
+        assert client.push("news", "http://site/") == "new"
+    with Client(it.url, key=admin) as client:
+        assert client.push("blog", "http://site/") == "new"
+    assert refused.value.code == "forbidden"
+
+
+def test_another_role_in_the_access_file_holds_for_connections_that_exist(
+    it: Daemon, authorise: Authorise, tmp_path: Path
 ) -> None:
-    caplog.set_level(logging.INFO, "taskqueue")
-    door = Door(router, meters, "viewer")
+    key = authorise("web1", "viewer")
+    it.start()
 
-    door.take(*(encode(each) for each in CASES if type(each) is NewTasks))
+    with Client(it.url, key=key) as client:
+        with pytest.raises(RequestRejected, match="web1 is a viewer, and project-do pause takes an operator"):
+            client.projects.pause("news")
+        path = tmp_path / "access.json"
+        path.write_text(path.read_text().replace("viewer", "operator"))
+        it.wait_for_log("keys-read")
 
-    (line,) = [each for each in caplog.records if each.getMessage().startswith("forbidden ")]
-    assert line.levelno == logging.INFO
-    assert "web1 is a viewer, and new-task takes a producer" in line.getMessage()
+        assert client.projects.pause("news").state == "paused"

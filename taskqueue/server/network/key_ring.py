@@ -16,6 +16,7 @@ from math import inf
 from pathlib import Path
 
 from taskqueue.access.access_file import AccessList, Entry, read_entries
+from taskqueue.access.caller import Caller
 from taskqueue.access.key_file import KeyFile, local_key, make_key, server_key
 from taskqueue.errors import ConfigError
 
@@ -75,6 +76,10 @@ class KeyRing:
         """Whether the key belongs to the same owner as before."""
         now = self.holder(public)
         return now is not None and (now.name, now.created_at) == (entry.name, entry.created_at)
+
+    def caller_of(self, name: str) -> Caller:
+        """Who sends requests by the key of this name, as the file said when it was last read."""
+        return self._list.caller_of(name)
 
     def names(self) -> int:
         """Number of names in the file."""

@@ -1,0 +1,98 @@
+"""What the inbox refuses because of the caller's role, on a real socket."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, Final
+
+import pytest
+from msgspec.structs import replace
+
+from taskqueue.access.caller import Caller
+from taskqueue.access.rights import Role, request_name
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.codec import encode
+from taskqueue.protocol.examples import EXAMPLES
+from taskqueue.protocol.messages import REQUESTS
+from taskqueue.protocol.tasks import Done, NewTasks
+from taskqueue.server.meters import Meters
+from taskqueue.server.network.inbox import Inbox
+from taskqueue.server.network.router import Router
+from tests.zmtp import connected, frame
+
+MAX_MESSAGE: Final = 8 << 20
+WAIT_MS: Final = 30_000
+
+
+class Door:
+    """A router and an inbox whose every peer has one role.
+
+    Attributes:
+        heard: names of the requests that came to the core.
+        refused: replies to all others.
+    """
+
+    def __init__(self, router: Router, meters: Meters, role: Role | None) -> None:
+        self._router = router
+        self._inbox = Inbox(router, meters, lambda name: Caller("web1", role))
+        self.heard: list[str] = []
+        self.refused: list[ErrorReply] = []
+
+    def take(self, *frames: bytes) -> None:
+        """Send frames by a new connection, and hear all of them."""
+        with connected(self._router.endpoint) as peer:
+            peer.sendall(b"".join(map(frame, frames)))
+            while len(self.heard) + len(self.refused) < len(frames):
+                if self._inbox.wait() > 0:
+                    assert self._router.socket.poll(WAIT_MS)
+                incoming, refused = self._inbox.next_requests(MAX_MESSAGE)
+                self.heard += [request_name(each.request) for each in incoming]
+                self.refused += [each.message for each in refused if isinstance(each.message, ErrorReply)]
+
+
+@pytest.fixture
+def meters() -> Meters:
+    return Meters()
+
+
+@pytest.fixture
+def router(meters: Meters) -> Iterator[Router]:
+    with closing(Router("tcp://127.0.0.1:*", MAX_MESSAGE, meters)) as router:
+        yield router
+
+
+def test_a_key_that_has_left_the_access_file_may_send_nothing(router: Router, meters: Meters) -> None:
+    door = Door(router, meters, None)
+
+    door.take(*(encode(EXAMPLES[kind]) for kind in REQUESTS))
+
+    assert {each.code for each in door.refused} == {"forbidden"}
+    assert (door.heard, meters.forbidden) == ([], len(REQUESTS))
+
+
+@pytest.mark.parametrize("batch", [NewTasks, Done], ids=lambda kind: kind.__name__)
+def test_a_batch_with_malformed_items_is_refused_as_a_whole(
+    batch: type[NewTasks | Done], router: Router, meters: Meters
+) -> None:
+    example: Any = EXAMPLES[batch]
+    door = Door(router, meters, "viewer")
+
+    door.take(encode(replace(example, tasks=[*example.tasks, None])))
+
+    (refused,) = door.refused
+    assert refused.code == "forbidden"
+
+
+def test_who_is_refused_is_told_in_the_log_but_not_as_an_error(
+    router: Router, meters: Meters, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "taskqueue")
+    door = Door(router, meters, "viewer")
+
+    door.take(encode(EXAMPLES[NewTasks]))
+
+    (line,) = [each for each in caplog.records if each.getMessage().startswith("forbidden ")]
+    assert line.levelno == logging.INFO
+    assert "web1 is a viewer, and new-task takes a producer" in line.getMessage()
