@@ -13,9 +13,9 @@ import pytest
 import zmq
 from msgspec.structs import replace
 
-from taskqueue import Client, RequestRejected
+from taskqueue import Client, RequestRejected, Worker
 from taskqueue.access import access_file
-from taskqueue.access.key_file import KeyFile, make_key, server_key
+from taskqueue.access.key_file import KeyFile, make_key, server_key, write_new_key
 from taskqueue.access.rights import RIGHTS_OF, ROLES, Right, Role, request_name
 from taskqueue.protocol.base import WaitingRequest
 from taskqueue.protocol.codec import encode
@@ -165,3 +165,26 @@ def test_another_role_in_the_access_file_holds_for_connections_that_exist(
         it.wait_for_log("keys-read")
 
         assert client.projects.pause("news").state == "paused"
+
+
+@pytest.mark.parametrize("timeout", [WAIT_SECONDS, 0], ids=["waiting", "at-once"])
+def test_a_client_that_may_not_work_is_told_so_when_it_takes_tasks_and_goes_on_pushing(
+    timeout: float, it: Daemon, authorise: Authorise
+) -> None:
+    key = authorise("shop", "producer")
+    it.start()
+
+    with Client(it.url, key=key) as client:
+        with pytest.raises(RequestRejected, match="hello with capacity takes a fetcher"):
+            client.select(timeout=timeout)
+
+        assert client.push("news", "http://site/") == "new"
+
+
+def test_a_worker_that_may_not_work_ends_with_the_reason(it: Daemon, authorise: Authorise, tmp_path: Path) -> None:
+    write_new_key(tmp_path / "shop.key", authorise("shop", "producer"))
+    it.start()
+    worker = Worker(lambda task: None, ["news"], client=it.url, key=tmp_path / "shop.key")
+
+    with pytest.raises(RequestRejected, match="hello with capacity takes a fetcher"):
+        worker.run()

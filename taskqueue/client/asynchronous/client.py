@@ -65,6 +65,7 @@ from taskqueue.client.tasks.reports import (
 )
 from taskqueue.client.tasks.task import Cancelled, Task, checked_task
 from taskqueue.defaults import ANSWER_SECONDS, URL
+from taskqueue.errors import RequestRejected
 from taskqueue.protocol.base import Request, without_envelope
 from taskqueue.protocol.choices import FailuresBy, PushOutcome
 from taskqueue.protocol.daemon import (
@@ -127,6 +128,7 @@ class AsyncClient:
             self._look,
             connect_timeout,
             client_key(key),
+            self._forbid,
         )
         self._reachability = exchange.reachability
         self._draining = Draining(session)
@@ -677,6 +679,9 @@ class AsyncClient:
     def _look(self) -> None:
         if self._draining.look():
             self._fetching.drain()
+
+    def _forbid(self, error: RequestRejected) -> None:
+        self._fetching.fail_waiting(error)
 
     def _arrive(self, handed: HandedOut, now: float) -> None:
         self._fetching.arrive(handed.tasks, handed.fetch, now)

@@ -131,6 +131,7 @@ class Exchange:
         connect_patience: seconds after which a caller that waits for the first answer gets an error if it is known by
             then that the daemon can't be reached; inf: never.
         key: of this client; None: it has none.
+        on_forbidden: called when the daemon refuses to send tasks, because the role of the key has no right to work.
 
     Attributes:
         patience: as given.
@@ -147,7 +148,10 @@ class Exchange:
         on_heard: Callable[[], None],
         connect_patience: float = inf,
         key: KeyFile | None = None,
+        on_forbidden: Callable[[RequestRejected], None] = lambda error: None,
     ) -> None:
+        self._on_forbidden = on_forbidden
+        self._forbidden: RequestRejected | None = None
         self._key = key
         self._connect_patience = connect_patience
         self._url = url
@@ -239,6 +243,8 @@ class Exchange:
     async def _hear(self) -> None:
         await self._handed_out.wait()
         self._check_welcomed()
+        if self._forbidden is not None:
+            raise self._forbidden
 
     def pump(self) -> None:
         """Send the session's due frames, and set the timer to its next deadline."""
@@ -461,7 +467,7 @@ class Exchange:
         self._admit_next()
 
     def _welcome(self, restarted: bool) -> None:
-        self._refusal = None
+        self._refusal = self._forbidden = None
         self._trouble = ""
         self._wake()
         if restarted:
@@ -476,6 +482,11 @@ class Exchange:
             log.warning("event=refused daemon=%s code=%s reason=%r", self._url, error.code, error.reason)
         if error.code == "unavailable":
             self._trouble = error.reason
+        elif error.code == "forbidden" and self._welcomed.is_set():
+            # The key may not take tasks. What else it may do goes on.
+            self._forbidden = RequestRejected(error.code, error.reason)
+            self._handed_out.set()
+            self._on_forbidden(self._forbidden)
         else:
             self._refusal = error
             self._handed_out.set()

@@ -37,7 +37,7 @@ from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.client.tasks.put_offs import PutOffs, SlotOf
 from taskqueue.client.tasks.task import Task
-from taskqueue.errors import ClientClosed
+from taskqueue.errors import ClientClosed, ClientError
 from taskqueue.protocol.fetchers import Hung
 from taskqueue.protocol.fields import MAX_CAPACITY
 from taskqueue.protocol.values import Assignment
@@ -410,12 +410,16 @@ class FetchBuffer:
         self._session.want(capacity, self._projects(), self._places(capacity), priority=self._priority())
         self._restate()
 
+    def fail_waiting(self, error: ClientError) -> None:
+        """Raise an error for the callers that wait for a task."""
+        sleepers, self._sleepers = self._sleepers, []
+        for _, sleeper in sleepers:
+            if not sleeper.done():
+                sleeper.set_exception(error)
+
     def close(self) -> None:
         """Answer callers that wait for a task with ClientClosed."""
-        for _, sleeper in self._sleepers:
-            if not sleeper.done():
-                sleeper.set_exception(ClientClosed("the client was closed"))
-        self._sleepers.clear()
+        self.fail_waiting(ClientClosed("the client was closed"))
         for consumer in self._consumers:
             if consumer.closed is not None:
                 consumer.closed()
