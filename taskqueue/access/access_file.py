@@ -1,6 +1,6 @@
 """The access file: the keys that may connect to the daemon. Write access to it is the root of trust.
 
-    {"keys": [{"name": "web1", "role": "fetcher", "projects": ["news-*"], "keys": ["3f2a…"], "created_at": …}]}
+    {"keys": [{"name": "web1", "role": "fetcher", "keys": ["3f2a…"], "created_at": …}]}
 
 A key's owner has one public key, or two while the key is rotated. Only public halves are here, so who reads the file
 can't come in; but its owner alone may write it, and it is refused if others may.
@@ -27,21 +27,15 @@ from taskqueue.errors import ConfigError
 
 MAX_ENTRIES: Final = 20_000
 MAX_BYTES: Final = 16 << 20
-MAX_PATTERNS: Final = 100
-MAX_PATTERN_CHARS: Final = 128
-EVERY_PROJECT: Final = ("*",)
 
 RESERVED: Final = ("local", "web", "server")
 """Names that the daemon gives to keys of its own."""
-
-Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_PATTERN_CHARS)]
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Owner of a key.
 
     Attributes:
-        projects: patterns of the projects that it may see, with ``*`` and ``?``.
         keys: its public keys; two while it is rotated, the newer one last.
         created_at: unix seconds. A name that was revoked and authorised anew is told from the former one by it.
         expires_at: unix seconds from which on it is refused; None: never.
@@ -51,7 +45,6 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: Role
     keys: Annotated[tuple[PublicKey, ...], msgspec.Meta(min_length=1, max_length=2)]
     created_at: float
-    projects: Annotated[tuple[Pattern, ...], msgspec.Meta(min_length=1, max_length=MAX_PATTERNS)] = EVERY_PROJECT
     expires_at: float | None = None
 
     def is_valid(self, now: float) -> bool:
@@ -109,9 +102,7 @@ def read_entries(path: Path) -> tuple[Entry, ...] | None:
     return entries
 
 
-def authorise(
-    path: Path, name: str, public: str, role: Role, projects: Sequence[str] = (), expires_at: float | None = None
-) -> None:
+def authorise(path: Path, name: str, public: str, role: Role, expires_at: float | None = None) -> None:
     """Let the owner of a public key connect.
 
     Raises:
@@ -122,8 +113,7 @@ def authorise(
         _check_free(path, entries, name, public)
         if len(entries) >= MAX_ENTRIES:
             raise ConfigError(f"{path}: there are {MAX_ENTRIES} names, which is the most")
-        patterns = tuple(projects) or EVERY_PROJECT
-        entries.append(_checked(Entry(name, role, (public,), time.time(), patterns, expires_at)))
+        entries.append(_checked(Entry(name, role, (public,), time.time(), expires_at)))
 
 
 def revoke(path: Path, name: str) -> None:

@@ -375,7 +375,7 @@ def test_a_key_that_is_revoked_before_its_first_message_is_not_heard(keyed: Keye
 
         while client.daemon.show().shell["dropped"] == 0:
             pass
-        assert before == 0  # nobody could know whose it was
+        assert before == 0  # no client could know whose it was
         assert client.projects.list().items == []
         assert not late.poll(0)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, cast, get_args
 
@@ -73,7 +72,7 @@ def key() -> None:
     Example:
       taskqueue key server
       taskqueue key generate web1 --server PUBLIC
-      taskqueue key authorise web1 PUBLIC --role fetcher --projects 'news-*'
+      taskqueue key authorise web1 PUBLIC --role fetcher
     """
 
 
@@ -110,29 +109,22 @@ def generate(name: str, server: str | None, out: Path | None, keys: Path) -> Non
 @click.argument("name")
 @click.argument("public")
 @click.option("--role", type=click.Choice(ROLES), required=True, help="Rights of the key.")
-@click.option(
-    "--projects",
-    "patterns",
-    multiple=True,
-    metavar="PATTERN",
-    help="Projects, such as news-* (repeatable).",
-)
 @click.option("--expires", metavar="DURATION", type=times.some_seconds, help="Time until the key expires, such as 90d.")
 @keys_option
-def authorise(name: str, public: str, role: str, patterns: tuple[str, ...], expires: float | None, keys: Path) -> None:
+def authorise(name: str, public: str, role: str, expires: float | None, keys: Path) -> None:
     """Let the owner of a key connect.
 
     PUBLIC is the public key that `key generate` printed, or the key file that it made.
 
     \b
     Example:
-      taskqueue key authorise web1 PUBLIC --role fetcher --projects 'news-*'
+      taskqueue key authorise web1 PUBLIC --role fetcher
       taskqueue key authorise ops ops.key --role operator --expires 90d
     """
     from taskqueue.access import access_file
 
     expires_at = time.time() + expires if expires else None
-    access_file.authorise(keys, name, public_key(public), cast("Role", role), patterns, expires_at)
+    access_file.authorise(keys, name, public_key(public), cast("Role", role), expires_at)
     say(f"{name} may connect, as {role}.")
 
 
@@ -155,7 +147,7 @@ def list_keys(as_json: bool, keys: Path) -> None:
     if as_json:
         print_lines(
             {
-                "name": each.name, "role": each.role, "projects": each.projects, "keys": each.keys,
+                "name": each.name, "role": each.role, "keys": each.keys,
                 "created_at": each.created_at, "expires_at": each.expires_at,
             }
             for each in entries
@@ -164,10 +156,10 @@ def list_keys(as_json: bool, keys: Path) -> None:
     from taskqueue.cli.output.tables import bare_table, show
     from taskqueue.terminal.screen import Text
 
-    table = bare_table(["name"], [], ["role", "projects", "public key", "made", "expires"])
+    table = bare_table(["name"], [], ["role", "public key", "made", "expires"])
     for each in entries:
         shown = ", ".join(public[:SHOWN_CHARS] for public in each.keys)
-        row = (each.name, each.role, ", ".join(each.projects), shown, times.local(each.created_at), _end_of(each))
+        row = (each.name, each.role, shown, times.local(each.created_at), _end_of(each))
         table.add_row(*map(Text, row))
     show(table)
 
@@ -175,9 +167,8 @@ def list_keys(as_json: bool, keys: Path) -> None:
 @key.command()
 @click.argument("name")
 @click.argument("what", metavar="REQUEST")
-@click.argument("project", required=False)
 @keys_option
-def may(name: str, what: str, project: str | None, keys: Path) -> int:
+def may(name: str, what: str, keys: Path) -> int:
     """Say whether a name may do something.
 
     Nothing is done. REQUEST is a message of the protocol, such as new-task or done, an action on a project, such as
@@ -185,14 +176,14 @@ def may(name: str, what: str, project: str | None, keys: Path) -> int:
 
     \b
     Example:
-      taskqueue key may web1 done news-a
+      taskqueue key may web1 done
       taskqueue key may web1 pause
     """
     from taskqueue.access.access_file import read_entries
 
     right = _right_of(what)
     entry = next((each for each in read_entries(keys) or () if each.name == name), None)
-    if why_not := _why_not(entry, name, what, right, project):
+    if why_not := _why_not(entry, name, what, right):
         say(f"no: {why_not}")
         return 1
     assert entry is not None
@@ -200,7 +191,7 @@ def may(name: str, what: str, project: str | None, keys: Path) -> int:
     return 0
 
 
-def _why_not(entry: Entry | None, name: str, what: str, right: Right, project: str | None) -> str:
+def _why_not(entry: Entry | None, name: str, what: str, right: Right) -> str:
     """Reason why the name may not do it; empty: it may."""
     from taskqueue.access.rights import RIGHTS_OF
 
@@ -211,8 +202,6 @@ def _why_not(entry: Entry | None, name: str, what: str, right: Right, project: s
     if right not in RIGHTS_OF[entry.role]:
         roles = " or ".join(role for role, rights in RIGHTS_OF.items() if right in rights)
         return f"{name} is {_a(entry.role)}, and {what} takes {_a(roles)}"
-    if project is not None and not any(fnmatchcase(project, pattern) for pattern in entry.projects):
-        return f"the key of {name} is for {', '.join(entry.projects)}, not {project}"
     return ""
 
 

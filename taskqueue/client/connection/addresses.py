@@ -149,7 +149,7 @@ REMEDIES: Final = {
     KEYLESS: "leave out --key, TASKQUEUE_KEY and data/local.key, or say daemon.keys in its config file",
     OTHER_DAEMON: "compare with taskqueue key server on its machine; if that has changed, make a new key file",
 }
-"""What to do about each trouble with keys; ``name`` and ``public`` are those of the client's key."""
+"""Remedies by trouble with keys; ``name`` and ``public`` belong to the client's key."""
 
 CERTAIN: Final = (REFUSED, STRANGER, *REMEDIES)
 
@@ -193,7 +193,7 @@ class ConnectAttempts:
 
     @property
     def key_trouble(self) -> str:
-        """What is wrong with the keys, one of REMEDIES, if that is the only obstacle; else empty."""
+        """Trouble with the keys, one of REMEDIES, if it is the only obstacle; else empty."""
         hows = set(self._ends.values())
         return hows.pop() if len(hows) == 1 and hows <= REMEDIES.keys() else ""
 

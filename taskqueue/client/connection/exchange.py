@@ -308,7 +308,7 @@ class Exchange:
         return RequestTimeout(f"{silence}. Is the daemon running there? If it is, it may have done what was asked.")
 
     def _key_trouble(self) -> str:
-        """What is wrong with the keys, and what to do; empty: nothing is known to be."""
+        """Describe trouble with the keys and its remedy; empty if none is known."""
         trouble = self._connection.attempts.key_trouble if self._connection else ""
         key = {"name": self._key.name, "public": self._key.public} if self._key else {}
         return f"{trouble}; {REMEDIES[trouble].format(**key)}" if trouble else ""

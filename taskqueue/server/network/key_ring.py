@@ -78,7 +78,7 @@ class KeyRing:
         return now is not None and (now.name, now.created_at) == (entry.name, entry.created_at)
 
     def caller_of(self, name: str) -> Caller:
-        """Who sends requests by the key of this name, as the file said when it was last read."""
+        """Return the caller with the key of this name, by the last reading of the file."""
         return self._list.caller_of(name)
 
     def names(self) -> int:

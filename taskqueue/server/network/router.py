@@ -201,7 +201,7 @@ class Router:
         self.socket.setsockopt(zmq.IPV6, int("[" in bind or bind.startswith(EVERYWHERE)))
 
     def _demand_keys(self, keys: KeyRing) -> None:
-        """Let nobody in who has not proven to have a key of the ring."""
+        """Refuse peers that do not prove to have a key of the ring."""
         self.socket.setsockopt(zmq.CURVE_SERVER, 1)
         self.socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(keys.server.secret))
         # Without it a peer that comes while nothing answers would be let in.

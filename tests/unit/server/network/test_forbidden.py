@@ -1,4 +1,4 @@
-"""What the inbox refuses because of the caller's role, on a real socket."""
+"""Refusals by the inbox because of the caller's role, on a real socket."""
 
 from __future__ import annotations
 
