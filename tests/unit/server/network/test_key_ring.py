@@ -1,0 +1,108 @@
+"""Whose key a message comes with, if descriptors and routing ids are used again."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import cast
+
+import pytest
+import zmq
+
+from taskqueue.access import access_file
+from taskqueue.access.key_file import KeyFile, make_key
+from taskqueue.protocol.fields import Peer
+from taskqueue.server.meters import Meters
+from taskqueue.server.network.connections import Connections
+from taskqueue.server.network.frame_queue import FrameQueue
+from taskqueue.server.network.key_ring import KeyRing
+from taskqueue.server.network.router import Frame
+
+
+class Message:
+    """What libzmq knows of a message."""
+
+    def __init__(self, fd: int, key: KeyFile) -> None:
+        self._properties: dict[int | str, int | str] = {
+            zmq.SRCFD: fd,
+            "User-Id": key.public,
+            "Peer-Address": "127.0.0.1",
+        }
+
+    def __len__(self) -> int:
+        return 1
+
+    def get(self, name: int | str) -> int | str:
+        return self._properties[name]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "access.json"
+
+
+def known(path: Path, name: str) -> KeyFile:
+    made = make_key(name)
+    access_file.authorise(path, name, made.public, "fetcher")
+    return made
+
+
+@pytest.fixture
+def fd() -> Iterator[int]:
+    """Descriptor of a connection by TCP."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            yield accepted.fileno()
+
+
+def key_of(connections: Connections, peer: bytes, fd: int, key: KeyFile) -> str:
+    """The name that a message of this peer comes with."""
+    connection = connections.received_from(peer, cast(zmq.Frame, Message(fd, key)))
+    return connection.key if connection is not None else ""
+
+
+def test_a_routing_id_that_clients_choose_brings_no_key_of_its_former_owner(path: Path, fd: int) -> None:
+    first, second = known(path, "first"), known(path, "second")
+    connections = Connections(Meters(), KeyRing(path))
+
+    with closing(connections.cut_peers):
+        assert key_of(connections, b"chosen", fd, first) == "first"
+        assert key_of(connections, b"chosen", fd, second) == "second"
+
+
+def test_late_messages_of_a_closed_connection_keep_their_key_and_the_next_one_has_its_own(path: Path, fd: int) -> None:
+    first, second = known(path, "first"), known(path, "second")
+    connections = Connections(Meters(), KeyRing(path))
+    before, after = b"\0\0\0\0\1", b"\0\0\0\0\2"
+
+    with closing(connections.cut_peers):
+        assert key_of(connections, before, fd, first) == "first"
+        connections.opened(fd)
+        names = [key_of(connections, *each) for each in 3 * [(after, fd, second), (before, fd, first)]]
+        assert names == 3 * ["second", "first"]
+
+
+def test_a_peer_that_is_not_on_the_ring_is_not_heard_and_is_told_of(path: Path, fd: int) -> None:
+    connections = Connections(Meters(), KeyRing(path))
+
+    with closing(connections.cut_peers):
+        assert connections.received_from(b"\0\0\0\0\1", cast(zmq.Frame, Message(fd, make_key("ben")))) is None
+        assert connections.cut_peers.take() == [b"\0\0\0\0\1"]
+
+
+def test_what_a_peer_has_sent_that_is_cut_is_dropped_and_others_keep_their_turn() -> None:
+    queue, cut, other = FrameQueue(), Peer(b"cut"), Peer(b"other")
+    for peer in (cut, other, cut):
+        assert queue.put(Frame(peer, zmq.Frame(b"x"), 1))
+
+    queue.drop(cut)
+
+    assert [frame.peer for frame in queue.clear()] == [other]
+    queue.drop(cut)
+    assert queue.put(Frame(cut, zmq.Frame(b"x"), 1))
+    taken = queue.take(0.0)
+    assert taken is not None
+    assert taken.peer == cut
