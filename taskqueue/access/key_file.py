@@ -47,7 +47,7 @@ class KeyFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     name: Name
     public: PublicKey
     secret: PublicKey
-    server: PublicKey | str = ""
+    server: Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?$")] = ""
 
     def __repr__(self) -> str:
         """Without the secret, which would end up in a log."""

@@ -149,6 +149,17 @@ WALK: dict[str, list[list[str]]] = {
     "web token add": [[EVIL], [EVIL, "--role", "viewer", "--tokens", "{tokens}"], ["x", "--role", EVIL]],
     "web token list": [["--tokens", "{tokens}"], ["--tokens", "{lines}"], ["--tokens", EVIL]],
     "web token remove": [[EVIL, "--tokens", "{tokens}"], ["x", "--tokens", "{lines}"]],
+    "key server": [["--keys", "{keys}"], ["--keys", "{lines}/" + EVIL]],
+    "key generate": [["x", "--keys", "{keys}", "--out", "{restored}.key"], [EVIL, "--server", EVIL],
+                     ["x", "--keys", EVIL + "/" + EVIL], ["x", "--server", EVIL]],
+    "key authorise": [["x", "ab" * 32, "--role", "viewer", "--keys", "{keys}", "--projects", EVIL],
+                      ["y", EVIL, "--role", "viewer"], [EVIL, "cd" * 32, "--role", "viewer", "--keys", "{keys}"],
+                      ["y", "cd" * 32, "--role", EVIL], ["y", "{lines}", "--role", "viewer", "--keys", "{keys}"]],
+    "key list": [["--keys", "{keys}"], ["--keys", "{keys}", "--json"], ["--keys", "{lines}"], ["--keys", EVIL]],
+    "key may": [["x", "status", EVIL, "--keys", "{keys}"], ["x", EVIL, "--keys", "{keys}"],
+                [EVIL, "status", "--keys", "{keys}"]],
+    "key rotate": [["x", EVIL, "--keys", "{keys}"], ["x", "ef" * 32, "--keys", "{keys}"], [EVIL, "--finish"]],
+    "key revoke": [[EVIL, "--keys", "{keys}"], ["x", "--keys", "{keys}"]],
     "daemon reload": [["--pid-file", EVIL], ["--pid-file", "{lines}"]],
     "daemon stop": [["--pid-file", EVIL], ["--pid-file", "{lines}"]],
     **{f"project {action}": [["news", "--yes"], [EVIL, "--yes"], ["missing", "--yes"]]
@@ -164,6 +175,7 @@ SHOWING = {
     "store export": "owned", "daemon stop": VISIBLE, "config check": VISIBLE, "fetcher show": VISIBLE,
     "task parents": VISIBLE, "store init": VISIBLE, "slot list": r"\u009b4243m", "slot show": r"\u009b4243m",
     "slot set": r"\u009b4243m", "flow show": VISIBLE, "flow submit": VISIBLE, "task rerun": VISIBLE,
+    "key list": VISIBLE, "key may": VISIBLE,
 }  # fmt: skip
 """Commands that show the text, and how: visibly, not left out."""
 
@@ -196,7 +208,7 @@ def calls(it: Daemon, tmp_path: Path) -> list[tuple[str, list[str]]]:
     places = {
         "lines": str(tmp_path / "tasks.jsonl"), "packed": str(tmp_path / "tasks.msgpack"),
         "config": str(tmp_path / "bad.toml"), "copy": str(tmp_path / "copy"), "restored": str(tmp_path / "restored"),
-        "tokens": str(tmp_path / "tokens.json"),
+        "tokens": str(tmp_path / "tokens.json"), "keys": str(tmp_path / "keys" / "access.json"),
         "repaired": str(tmp_path / "repaired"), "initial": str(tmp_path / "initial"),
         "store": str(it.store_path), "operation": "1",
     }  # fmt: skip

@@ -79,7 +79,10 @@ def test_the_key_of_the_daemon_is_no_key_of_a_client(capsys: pytest.CaptureFixtu
         read_key(Path("data/server.key"))
 
 
-@pytest.mark.parametrize("written", [b"", b"\xff", b"{", b"[]", b"{}", b'{"name": "a"}', b"x" * 5000])
+SHORT = json.dumps({"name": "a", "public": PUBLIC, "secret": PUBLIC, "server": "ab"}).encode()
+
+
+@pytest.mark.parametrize("written", [b"", b"\xff", b"{", b"[]", b"{}", b'{"name": "a"}', b"x" * 5000, SHORT])
 def test_a_damaged_key_file_says_which(written: bytes) -> None:
     Path("web1.key").write_bytes(written)
     Path("web1.key").chmod(0o600)
