@@ -112,7 +112,7 @@ def client_key(key: str | os.PathLike[str] | KeyFile | None) -> KeyFile | None:
     """Return the key that a client is to use, read from its file; None: it has none.
 
     Args:
-        key: a key or its file; None: that in the environment's TASKQUEUE_KEY.
+        key: a key or its file; empty: no key; None: that in the environment's TASKQUEUE_KEY.
 
     Raises:
         ConfigError: the file can't be used.

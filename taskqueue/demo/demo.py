@@ -131,10 +131,10 @@ class _Demo:
         goes_on = before is not None and before.site == self._site and not before.is_finished
         crawl = Crawl(self._site, self._serve(before.port if before and goes_on else 0))
         url, web = self._start_daemon()
-        looking = self._stack.enter_context(Client(url, timeout=ANSWER_SECONDS, name="demo"))
+        looking = self._stack.enter_context(Client(url, timeout=ANSWER_SECONDS, name="demo", key=""))
         self._await_project(looking)
         self._await_page(web)
-        client = self._stack.enter_context(Client(url, timeout=PATIENCE_SECONDS, name="demo"))
+        client = self._stack.enter_context(Client(url, timeout=PATIENCE_SECONDS, name="demo", key=""))
         start = f"http://{LOOPBACK}:{crawl.port}/"
         if not goes_on:
             client.projects.delete(PROJECT)

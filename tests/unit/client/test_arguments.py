@@ -11,7 +11,9 @@ from typing import Any, Final
 import pytest
 
 from taskqueue import AsyncClient, Client, PushOptions, RequestRejected, Retry, Worker, new_task
+from taskqueue.client.arguments import client_key
 from taskqueue.client.tasks.task import Cancelled
+from taskqueue.errors import SettingError
 from taskqueue.http import AsyncHttp, Http
 from taskqueue.robots.asynchronous import AsyncRobots
 from taskqueue.robots.blocking import Robots
@@ -181,3 +183,11 @@ def test_a_time_beyond_all_floats_is_for_ever() -> None:
 
     assert AsyncClient("tcp://127.0.0.1:9", timeout=10**400).timeout == inf
     assert lost.wait(10**400)
+
+
+def test_an_empty_key_is_none_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TASKQUEUE_KEY", "missing.key")
+
+    assert client_key("") is None
+    with pytest.raises(SettingError, match=r"missing\.key"):
+        client_key(None)
