@@ -22,7 +22,7 @@ from taskqueue.server.network.router import Frame
 
 
 class Message:
-    """What libzmq knows of a message."""
+    """Properties of a message as libzmq knows them."""
 
     def __init__(self, fd: int, key: KeyFile) -> None:
         self._properties: dict[int | str, int | str] = {
