@@ -152,11 +152,11 @@ WALK: dict[str, list[list[str]]] = {
     "key server": [["--keys", "{keys}"], ["--keys", "{lines}/" + EVIL]],
     "key generate": [["x", "--keys", "{keys}", "--out", "{restored}.key"], [EVIL, "--server", EVIL],
                      ["x", "--keys", EVIL + "/" + EVIL], ["x", "--server", EVIL]],
-    "key authorise": [["x", "ab" * 32, "--role", "viewer", "--keys", "{keys}", "--projects", EVIL],
+    "key authorise": [["x", "ab" * 32, "--role", "viewer", "--keys", "{keys}"],
                       ["y", EVIL, "--role", "viewer"], [EVIL, "cd" * 32, "--role", "viewer", "--keys", "{keys}"],
                       ["y", "cd" * 32, "--role", EVIL], ["y", "{lines}", "--role", "viewer", "--keys", "{keys}"]],
     "key list": [["--keys", "{keys}"], ["--keys", "{keys}", "--json"], ["--keys", "{lines}"], ["--keys", EVIL]],
-    "key may": [["x", "status", EVIL, "--keys", "{keys}"], ["x", EVIL, "--keys", "{keys}"],
+    "key may": [["x", "status", "--keys", "{keys}"], ["x", EVIL, "--keys", "{keys}"],
                 [EVIL, "status", "--keys", "{keys}"]],
     "key rotate": [["x", EVIL, "--keys", "{keys}"], ["x", "ef" * 32, "--keys", "{keys}"], [EVIL, "--finish"]],
     "key revoke": [[EVIL, "--keys", "{keys}"], ["x", "--keys", "{keys}"]],
@@ -175,7 +175,7 @@ SHOWING = {
     "store export": "owned", "daemon stop": VISIBLE, "config check": VISIBLE, "fetcher show": VISIBLE,
     "task parents": VISIBLE, "store init": VISIBLE, "slot list": r"\u009b4243m", "slot show": r"\u009b4243m",
     "slot set": r"\u009b4243m", "flow show": VISIBLE, "flow submit": VISIBLE, "task rerun": VISIBLE,
-    "key list": VISIBLE, "key may": VISIBLE,
+    "key may": VISIBLE,
 }  # fmt: skip
 """Commands that show the text, and how: visibly, not left out."""
 
