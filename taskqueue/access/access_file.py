@@ -178,7 +178,7 @@ def _named(path: Path, entries: Sequence[Entry], name: str) -> Entry:
 
 def _check_name(name: str) -> None:
     if not re.fullmatch(NAME_PATTERN, name):
-        raise ConfigError(f'"{name}" is no name: {NAME_WORDS}')
+        raise ConfigError(f'"{name}" is not a valid name: {NAME_WORDS}')
     if name in RESERVED:
         raise ConfigError(f'"{name}" is a name of the daemon\'s own; choose another')
 

@@ -141,7 +141,7 @@ def _read(path: Path) -> KeyFile | None:
     try:
         return msgspec.json.decode(written, type=KeyFile)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SettingError(f"{path} is no key file: {error}") from None
+        raise SettingError(f"{path} is not a key file: {error}") from None
 
 
 def _write(path: Path, key: KeyFile) -> None:

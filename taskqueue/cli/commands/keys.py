@@ -95,7 +95,7 @@ def generate(name: str, server: str | None, out: Path | None, keys: Path) -> Non
     from taskqueue.access.key_file import NAME_PATTERN, NAME_WORDS, SERVER_KEY, make_key, server_key, write_new_key
 
     if not re.fullmatch(NAME_PATTERN, name):
-        raise click.BadParameter(f'"{name}" is no name: {NAME_WORDS}', param_hint="NAME")
+        raise click.BadParameter(f'"{name}" is not a valid name: {NAME_WORDS}', param_hint="NAME")
     if server is None and not (keys.parent / SERVER_KEY).exists():
         raise click.UsageError("--server is missing: the public key that `taskqueue key server` prints at the daemon.")
     made = make_key(name, server_key(keys.parent).public if server is None else public_key(server))
