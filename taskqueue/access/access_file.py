@@ -19,14 +19,17 @@ from typing import Annotated, Final
 import msgspec
 from msgspec.structs import replace
 
-from taskqueue.access.caller import Caller
 from taskqueue.access.key_file import LOCAL_KEY, NAME_PATTERN, NAME_WORDS, Name, PublicKey
 from taskqueue.access.private_file import locked_folder, read_private, write_private
-from taskqueue.access.rights import Role
 from taskqueue.errors import ConfigError
+from taskqueue.protocol.callers import ALL_PROJECTS, Caller, Role
 
 MAX_ENTRIES: Final = 20_000
 MAX_BYTES: Final = 16 << 20
+
+Pattern = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.*?\[\]!-]{1,64}$")]
+Patterns = Annotated[tuple[Pattern, ...], msgspec.Meta(min_length=1, max_length=100)]
+"""Globs of names of projects."""
 
 RESERVED: Final = ("local", "web", "server")
 """Names that the daemon gives to keys of its own."""
@@ -36,6 +39,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Owner of a key.
 
     Attributes:
+        projects: globs of the projects that it reaches.
         keys: its public keys; two while it is rotated, the newer one last.
         created_at: unix seconds. A name that was revoked and authorised anew is told from the former one by it.
         expires_at: unix seconds from which on it is refused; None: never.
@@ -46,6 +50,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keys: Annotated[tuple[PublicKey, ...], msgspec.Meta(min_length=1, max_length=2)]
     created_at: float
     expires_at: float | None = None
+    projects: Patterns = (ALL_PROJECTS,)
 
     def is_valid(self, now: float) -> bool:
         """Whether it has not expired."""
@@ -68,7 +73,9 @@ class AccessList:
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.entries = tuple(entries)
         self._by_key = {key: entry for entry in entries for key in entry.keys}
-        self._callers = {entry.name: Caller(entry.name, entry.role) for entry in entries}
+        self._callers = {
+            entry.name: Caller(entry.name, entry.role, entry.created_at, entry.projects) for entry in entries
+        }
 
     def holder(self, public: str, now: float) -> Entry | None:
         """The entry with this public key; None: there is none, or it has expired."""

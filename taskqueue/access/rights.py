@@ -13,22 +13,11 @@ works. A type without a right fails at import.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, get_args
+from typing import Final
 
 from taskqueue.protocol import daemon, fetchers, flows, insight, operations, projects, slots, tasks
+from taskqueue.protocol.callers import RIGHTS_OF, ROLES, Right, Role
 from taskqueue.protocol.messages import REQUESTS, AnyRequest
-
-Right = Literal["look", "push", "work", "run", "rule"]
-Role = Literal["viewer", "producer", "fetcher", "operator", "admin"]
-
-ROLES: Final[tuple[Role, ...]] = get_args(Role)
-RIGHTS_OF: Final[Mapping[Role, frozenset[Right]]] = {
-    "viewer": frozenset({"look"}),
-    "producer": frozenset({"look", "push"}),
-    "fetcher": frozenset({"look", "push", "work"}),
-    "operator": frozenset({"look", "push", "run"}),
-    "admin": frozenset({"look", "push", "work", "run", "rule"}),
-}
 
 _TYPES_OF: Final[Mapping[Right, tuple[type[AnyRequest], ...]]] = {
     "look": (

@@ -103,7 +103,7 @@ def _kept_outcomes(turn: TurnState, session: Session) -> dict[int, Raw]:
 
 def _try(turn: TurnState, session: Session, incoming: Incoming) -> AnyReply | None:
     rule = RULES[type(incoming.request)]
-    turn.makes_projects = incoming.makes_projects
+    turn.caller = incoming.caller
     try:
         if rule.keeps and "cycles" in turn.state.pending.steps and _must_wait(turn, incoming):
             return None

@@ -33,6 +33,7 @@ from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import ATTEMPTS_KEPT, LATEST_SECOND, PROCESSING, Task, deferred_bytes, size_of
 from taskqueue.core.state import State
 from taskqueue.errors import Corrupt
+from taskqueue.protocol.callers import EVERYBODY
 from taskqueue.protocol.fetchers import HelloWanted
 from taskqueue.protocol.fields import OUTCOME_WINDOW
 from taskqueue.protocol.messages import AnyOutgoing, Outgoing
@@ -101,7 +102,7 @@ class TurnState:
         changes: changes of tasks, and everything to be written.
         asked: hollow tasks whose specs are looked up, by reference.
         lists: pages of task lists, from the page requested to the page looked up.
-        makes_projects: True if the sender of the request at hand may create projects.
+        caller: sender of the request at hand; everybody while look-ups are collected.
         due: work that takes a step by itself.
         clears: True if a request may clear a project.
         gives_parents: True if a request has tasks that wait for others.
@@ -117,8 +118,8 @@ class TurnState:
     """
 
     __slots__ = (
-        "asked", "changed_flows", "changes", "clears", "dirty", "drawn", "due", "entered", "events", "flow_states",
-        "found", "freed", "gives_parents", "lists", "makes_projects", "more", "now", "outgoing", "second", "state",
+        "asked", "caller", "changed_flows", "changes", "clears", "dirty", "drawn", "due", "entered", "events",
+        "flow_states", "found", "freed", "gives_parents", "lists", "more", "now", "outgoing", "second", "state",
         "waiters_answered",
     )  # fmt: skip
 
@@ -132,7 +133,7 @@ class TurnState:
         self.lists: dict[ListRef, ListRef] = {}
         self.due = NOTHING_DUE
         self.clears = False
-        self.makes_projects = True
+        self.caller = EVERYBODY
         self.gives_parents = False
         self.dirty: dict[int, Project] = {}
         self.freed: dict[str, Session] = {}

@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 
 from taskqueue.protocol import daemon, fetchers, flows, insight, operations, projects, slots, tasks
 from taskqueue.protocol.base import AnyReply, ErrorReply, Request
+from taskqueue.protocol.callers import EVERYBODY, Caller
 from taskqueue.protocol.fetchers import HelloWanted, Select
 from taskqueue.protocol.fields import Peer
 
@@ -46,14 +47,14 @@ class Incoming(Struct):
     Attributes:
         flaws: reasons for the items that are None in the request's batch.
         address: address of the sender's machine; empty if unknown.
-        makes_projects: True if the sender may create projects.
+        caller: owner of the key by which it came.
     """
 
     peer: Peer
     request: AnyRequest
     flaws: Flaws = {}
     address: str = ""
-    makes_projects: bool = True
+    caller: Caller = EVERYBODY
 
 
 class Outgoing(Struct, gc=False):

@@ -37,7 +37,7 @@ from typing import Final, NamedTuple
 import zmq
 from msgspec.structs import replace
 
-from taskqueue.access.caller import everybody
+from taskqueue.access.door import everybody
 from taskqueue.build_kind import is_compiled
 from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.events import Event

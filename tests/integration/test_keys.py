@@ -22,7 +22,7 @@ import zmq
 from taskqueue import Client, RequestTimeout, Task, Unauthorised
 from taskqueue.access import access_file
 from taskqueue.access.key_file import KeyFile, make_key, server_key, write_new_key
-from taskqueue.access.rights import Role
+from taskqueue.protocol.callers import Role
 from tests.free_address import free_address
 from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory
 

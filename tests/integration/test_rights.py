@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from taskqueue import Client, RequestRejected, Worker
 from taskqueue.access import access_file
 from taskqueue.access.key_file import KeyFile, make_key, server_key, write_new_key
-from taskqueue.access.rights import RIGHTS_OF, ROLES, Right, Role, request_name
+from taskqueue.access.rights import request_name
 from taskqueue.protocol.base import WaitingRequest
+from taskqueue.protocol.callers import RIGHTS_OF, ROLES, Right, Role
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.examples import EXAMPLES
 from taskqueue.protocol.fetchers import Hello

@@ -20,12 +20,12 @@ from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue.access.access_file import Entry
-    from taskqueue.access.rights import Right, Role
+    from taskqueue.protocol.callers import Right, Role
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
 ROLES: Final = ("viewer", "producer", "fetcher", "operator", "admin")
-"""As in ``taskqueue.access.rights``, which imports all messages."""
+"""As in ``taskqueue.protocol.callers``, which is not imported to start quickly."""
 
 PUBLIC_PATTERN: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -193,7 +193,7 @@ def may(name: str, what: str, keys: Path) -> int:
 
 def _why_not(entry: Entry | None, name: str, what: str, right: Right) -> str:
     """Reason why the name may not do it; empty: it may."""
-    from taskqueue.access.rights import RIGHTS_OF
+    from taskqueue.protocol.callers import RIGHTS_OF
 
     if entry is None:
         return f"there is no key of {name}"
@@ -211,7 +211,8 @@ def _right_of(what: str) -> Right:
     Raises:
         click.BadParameter: there is no such thing.
     """
-    from taskqueue.access.rights import TYPE_RIGHTS, Right, right_of
+    from taskqueue.access.rights import TYPE_RIGHTS, right_of
+    from taskqueue.protocol.callers import Right
     from taskqueue.protocol.projects import ProjectDo
     from taskqueue.protocol.values import Action
 

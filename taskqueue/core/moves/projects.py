@@ -46,7 +46,7 @@ def make_another(turn: TurnState, name: str, overrides: Layer = NOTHING_SAID) ->
         Rejected: there are ``max_projects`` already, or the sender of the request may not create any.
     """
     state = turn.state
-    if not turn.makes_projects:
+    if not turn.caller.makes_projects:
         raise Rejected("forbidden", f'project: there is no "{name}", and making one takes an admin')
     most, known = state.config.max_projects, len(state.projects.by_name)
     if known >= most:

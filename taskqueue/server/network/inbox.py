@@ -24,11 +24,12 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import Final
 
-from taskqueue.access.caller import EVERYBODY, CallerOf, check_right, everybody
+from taskqueue.access.door import CallerOf, check_right, everybody
 from taskqueue.core.request_rule import SLOW_MS
 from taskqueue.core.request_rules import slow_ms
 from taskqueue.errors import Rejected
 from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.callers import EVERYBODY
 from taskqueue.protocol.codec import decode_request, request_number
 from taskqueue.protocol.daemon import Verify
 from taskqueue.protocol.fields import Peer
@@ -105,7 +106,7 @@ class Inbox:
                 caller = self._caller_of(frame.key)
                 if caller is not EVERYBODY:
                     check_right(caller, one.request)
-                    one.makes_projects = caller.makes_projects
+                    one.caller = caller
                 if type(one.request) is Verify:
                     if now < self._verify_at:
                         self._taken = None

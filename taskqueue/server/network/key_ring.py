@@ -16,9 +16,9 @@ from math import inf
 from pathlib import Path
 
 from taskqueue.access.access_file import AccessList, Entry, read_entries
-from taskqueue.access.caller import Caller
 from taskqueue.access.key_file import KeyFile, local_key, make_key, server_key
 from taskqueue.errors import ConfigError
+from taskqueue.protocol.callers import Caller
 
 
 class KeyRing:

@@ -8,10 +8,11 @@ from typing import get_args
 
 import pytest
 
-from taskqueue.access.caller import EVERYBODY, Caller, check_right
-from taskqueue.access.rights import RIGHTS_OF, ROLES, TYPE_RIGHTS, Right, Role, right_of
+from taskqueue.access.door import check_right
+from taskqueue.access.rights import TYPE_RIGHTS, right_of
 from taskqueue.core.request_rules import ROWS
 from taskqueue.errors import Rejected
+from taskqueue.protocol.callers import EVERYBODY, RIGHTS_OF, ROLES, Caller, Right, Role
 from taskqueue.protocol.daemon import StatusShow, Verify
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.fields import Token

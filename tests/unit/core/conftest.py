@@ -35,6 +35,7 @@ from taskqueue.core.model.retention_keys import lows_of
 from taskqueue.core.model.task import DELAYED, LIVE, OVER, PROCESSING, Task, is_retry
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.protocol.base import AnyReply
+from taskqueue.protocol.callers import EVERYBODY
 from taskqueue.protocol.codec import decode_outgoing
 from taskqueue.protocol.fetchers import Extend, Hello, HelloWanted, LeaseRef, Release, Select, TokensReply, Welcome
 from taskqueue.protocol.fields import Boot, Peer, Token, Wall
@@ -149,7 +150,7 @@ class World:
         self.happened: list[Event] = []
         self.unreachable: list[bytes] = []
         self.connections: dict[str, str] = {}
-        self.makes_projects = True
+        self.caller = EVERYBODY
         self.environment: Environment = Calendar()
         self._undelivered: list[Outgoing] = []
         self._fetchers: dict[str, Fetcher] = {}
@@ -222,7 +223,7 @@ class World:
             Incoming(
                 Peer(self.connections.get(each.session, each.session).encode()),
                 each,
-                makes_projects=self.makes_projects,
+                caller=self.caller,
             )
             for each in requests
         ]

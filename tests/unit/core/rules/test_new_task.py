@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from taskqueue.protocol.callers import Caller
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from taskqueue.protocol.values import NewTask
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
@@ -298,7 +299,7 @@ def test_with_auto_create_a_task_makes_its_project(make_world: MakeWorld) -> Non
 def test_who_may_not_make_projects_makes_none_by_a_task(make_world: MakeWorld) -> None:
     world = make_world(auto_create=True)
     world.push("news", task("a"))
-    world.makes_projects = False
+    world.caller = Caller("web1", "producer")
 
     elsewhere = replace(task("c"), project="blog")
     answer = world.ask(NewTasksReply, world.new_tasks("news", elsewhere, task("b")))

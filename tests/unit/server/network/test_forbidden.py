@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from taskqueue.access.caller import Caller
-from taskqueue.access.rights import Role, request_name
+from taskqueue.access.rights import request_name
 from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.callers import Caller, Role
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.examples import EXAMPLES
 from taskqueue.protocol.messages import REQUESTS

@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from taskqueue.access.rights import Right, right_of
+from taskqueue.access.rights import right_of
+from taskqueue.protocol.callers import Right
 from taskqueue.protocol.examples import EXAMPLES
 from taskqueue.protocol.messages import REQUESTS, AnyRequest
 from taskqueue.web.api.http_operation import OWN, Operation

@@ -1,4 +1,4 @@
-"""Callers: who sent a request, and the door that refuses what their role does not allow.
+"""Refuses what the role of a request's caller does not allow.
 
 Frame.key ──caller_of──► Caller ──may──► the core
                                └──────► Rejected("forbidden")
@@ -7,39 +7,11 @@ Frame.key ──caller_of──► Caller ──may──► the core
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
-from taskqueue.access.rights import RIGHTS_OF, Right, Role, request_name, right_of, role_for
+from taskqueue.access.rights import request_name, right_of, role_for
 from taskqueue.errors import Rejected
+from taskqueue.protocol.callers import EVERYBODY, Caller, Role
 from taskqueue.protocol.messages import AnyRequest
-
-NO_RIGHTS: Final[frozenset[Right]] = frozenset()
-
-
-class Caller:
-    """The owner of the key by which a request came.
-
-    Attributes:
-        name: of the key; empty: the daemon has no keys.
-        role: its role; None: the key is not in the access file any more, so it may do nothing.
-        makes_projects: it may create projects, also by a push with ``auto_create``.
-    """
-
-    __slots__ = ("_rights", "makes_projects", "name", "role")
-
-    def __init__(self, name: str, role: Role | None) -> None:
-        self.name = name
-        self.role = role
-        self._rights = RIGHTS_OF[role] if role is not None else NO_RIGHTS
-        self.makes_projects = self.may("rule")
-
-    def may(self, right: Right) -> bool:
-        """Whether its role has this right."""
-        return right in self._rights
-
-
-EVERYBODY: Final = Caller("", "admin")
-"""Every peer of a daemon without keys."""
 
 CallerOf = Callable[[str], Caller]
 """The caller by the name of a connection's key."""
