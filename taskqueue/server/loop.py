@@ -63,6 +63,7 @@ from taskqueue.server.postgres_intake import TableIntake
 from taskqueue.server.signals import RELOAD, STOP, Signals
 from taskqueue.server.store_opener import Backoff
 from taskqueue.server.syncer import Syncer
+from taskqueue.server.systemd import ServiceReports
 from taskqueue.settings.settings import CoreConfig
 
 TOLD_AT_ONCE = 1000
@@ -83,6 +84,7 @@ class Loop:
         reload: reads the config again, and also returns the names of changed settings; None if the config is invalid.
         notify: sends events to the webhook; must not block.
         disk: free space of the store's disk.
+        service: reports to the service manager.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class Loop:
         reload: Callable[[], tuple[CoreConfig, Sequence[str]] | None],
         notify: Callable[[Sequence[Event]], None],
         disk: DiskSpace,
+        service: ServiceReports,
         config: CoreConfig,
     ) -> None:
         self._router = router
@@ -107,6 +110,7 @@ class Loop:
         self._reload = reload
         self._notify = notify
         self._disk = disk
+        self._service = service
         self._config = config
         self._new_config: CoreConfig | None = None
         self._reloaded: Sequence[str] | None = None
@@ -152,6 +156,7 @@ class Loop:
         try:
             while not self._stopping:
                 self._run_once()
+            self._service.stopping()
             self._shut_down()
         finally:
             self._engine.close()
@@ -184,6 +189,8 @@ class Loop:
             self._cut += cut
         incoming, refused = self._receive()
         now = self._clock.now()
+        if self._service.due_at <= now.boot:
+            self._service.beat(now.boot)
         # A turn with work to do ignores these.
         due_at = now.boot if incoming else self._engine.next_event_at(now)
         if self._summary.due_at <= now.boot:
@@ -193,7 +200,7 @@ class Loop:
         if self._new_config or self._reloaded is not None or self._undelivered or self._cut or due_at <= now.boot:
             self._turn(now, incoming)
         elif not refused and not self._untold:
-            wake_at = min(due_at, self._summary.due_at, self._disk.due_at)
+            wake_at = min(due_at, self._summary.due_at, self._disk.due_at, self._service.due_at)
             self._sleep(wake_at - now.boot)
             return
         if refused:
@@ -380,11 +387,12 @@ class Loop:
         """Answer every request with ``unavailable`` for a number of seconds."""
         poller = Poller(self._meters, self._router.socket, self._signals)
         until = self._clock.now().boot + seconds
-        while not self._stopping and (left := until - self._clock.now().boot) > 0:
+        while not self._stopping and (left := until - (now_boot := self._clock.now().boot)) > 0:
+            self._service.beat(now_boot)
             for frame in self._inbox.clear():
                 self._meters.unavailable += 1
                 self._router.send(frame.peer, encode(_unavailable(frame, failure.reason)))
-            poller.sleep(left)
+            poller.sleep(min(left, self._service.due_at - now_boot))
             self._apply_signals()
 
 

@@ -58,6 +58,7 @@ from taskqueue.server.network.router import IPC, Router
 from taskqueue.server.pid_file import pid_file
 from taskqueue.server.signals import Signals
 from taskqueue.server.store_opener import StoreOpener
+from taskqueue.server.systemd import ServiceReports
 from taskqueue.server.web_child import WebChild
 from taskqueue.server.webhook import Webhook
 from taskqueue.settings.settings import CoreConfig
@@ -137,7 +138,7 @@ def run(
     try:
         _refuse_foreign_system()
         with pid_file(pid_path):
-            _serve(source, accept_damage)
+            _serve(source, accept_damage, ServiceReports(environ))
     except SettingError as error:
         return _failed(EXIT_WRONG_SETTING, str(error))
     except ConfigError as error:
@@ -224,7 +225,7 @@ def software_version() -> str:
         return ""
 
 
-def _serve(source: ConfigSource, accept_damage: bool) -> None:
+def _serve(source: ConfigSource, accept_damage: bool, service: ServiceReports) -> None:
     config = source.read()
     set_up(config.daemon.log_level)
     # This umask stays: RocksDB makes files from its own threads, with bodies, proxy passwords and session ids in them.
@@ -242,11 +243,13 @@ def _serve(source: ConfigSource, accept_damage: bool) -> None:
         opening.probe(source.config)
 
     def reload() -> tuple[CoreConfig, list[str]] | None:
+        service.reloading()
         read = source.read_again()
         router.read_keys()
         if read is not None:
             webhook.reconfigure(source.config.webhook)
             disk.use(source.config.store.min_free)
+        service.reloaded()
         return read
 
     # The webhook is closed last, so that its remaining events keep neither the store nor the address busy.
@@ -255,10 +258,12 @@ def _serve(source: ConfigSource, accept_damage: bool) -> None:
         Signals() as signals,
         closing(_router(config, meters)) as router,
     ):
-        loop = Loop(router, signals, clock, meters, begin, probe, reload, webhook.tell, disk, source.core())
+        loop = Loop(router, signals, clock, meters, begin, probe, reload, webhook.tell, disk, service, source.core())
         _let_connect(router.endpoint, umask)
         loop.start()
-        _print_line(_start_line(config, opening.where, router, loop.engine))
+        started = _start_line(config, opening.where, router, loop.engine)
+        _print_line(started)
+        service.ready(started)
         _log_memory(config, router.memory_bytes)
         _warn_of_readers(config)
         with closing(WebChild(router.endpoint, config.daemon.web, router.keys.web if router.keys else None)):

@@ -31,6 +31,7 @@ from taskqueue.server.loop import Loop
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.router import Router
 from taskqueue.server.signals import Signals
+from taskqueue.server.systemd import ServiceReports
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.ledger import Ledger
@@ -276,7 +277,8 @@ def serve(
     ):
         config = CoreConfig(auto_create=True)
         room = disk or DiskSpace(str(path), min_free=0)
-        loop = Loop(router, signals, clock, meters, begin, probe, reload, lambda events: None, room, config)
+        service = ServiceReports({})
+        loop = Loop(router, signals, clock, meters, begin, probe, reload, lambda events: None, room, service, config)
         loop.start()
         script_run = pool.submit(follow, router.endpoint)
         try:
