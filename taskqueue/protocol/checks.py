@@ -12,7 +12,7 @@ from typing import Final
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import MAX_EDGES, MAX_FOLLOWERS, MAX_RESULT_BYTES, MAX_TASKID_BYTES, NIL, TaskId
 from taskqueue.protocol.flows import FlowStage
-from taskqueue.protocol.messages import REQUESTS, AnyRequest, Flaws
+from taskqueue.protocol.messages import REQUESTS, AnyRequest, Flaw, Flaws
 from taskqueue.protocol.tasks import Done, NewTasks
 from taskqueue.protocol.values import NewTask, TaskReport
 
@@ -57,12 +57,12 @@ def _check_new_tasks(tasks: list[NewTask | None], parent: tuple[int, ...], flaws
     edges = 0
     for index, task in enumerate(tasks):
         if task is None:
-            flaws[*parent, index] = f"{item_name((*parent, index))}: expected map, got nil"
+            flaws[*parent, index] = Flaw(f"{item_name((*parent, index))}: expected map, got nil")
             continue
         if len(task.taskid) > SHORT_TASKID or task.depends_on:
             edges += len(task.depends_on)
             if flaw := taskids_flaw(task, item_name((*parent, index))):
-                flaws[*parent, index] = flaw
+                flaws[*parent, index] = Flaw(flaw)
                 tasks[index] = None
     if edges:
         check_edges(edges)
@@ -100,7 +100,7 @@ def _check_reports(items: list[TaskReport | None], flaws: Flaws) -> None:
     new = edges = 0
     for index, item in enumerate(items):
         if item is None:
-            flaws[index,] = f"{item_name((index,))}: expected map, got nil"
+            flaws[index,] = Flaw(f"{item_name((index,))}: expected map, got nil")
         elif (
             item.new or item.part or item.again is not None or item.result is not NIL or len(item.taskid) > SHORT_TASKID
         ):
@@ -113,16 +113,16 @@ def _check_reports(items: list[TaskReport | None], flaws: Flaws) -> None:
 def check_report(item: TaskReport, index: int, flaws: Flaws) -> TaskReport | None:
     """Return a valid report, else None with a flaw; an invalid follow-up is a flaw of that follow-up only."""
     if len(item.taskid) > SHORT_TASKID and is_too_long(item.taskid):
-        flaws[index,] = long_reason(f"{item_name((index,))}.taskid")
+        flaws[index,] = Flaw(long_reason(f"{item_name((index,))}.taskid"))
         return None
     if item.part and not (item.ok and item.result == NIL):
-        flaws[index,] = f"{item_name((index,))}.part: a part has new tasks only; the last report says the rest"
+        flaws[index,] = Flaw(f"{item_name((index,))}.part: a part has new tasks only; the last report says the rest")
         return None
     if item.again is not None and (item.ok or not item.retry):
-        flaws[index,] = f"{item_name((index,))}.again: only a task that failed and is retried has a next attempt"
+        flaws[index,] = Flaw(f"{item_name((index,))}.again: only a task that failed and is retried has a next attempt")
         return None
     if item.result is not NIL and (reason := _wrong_result(item)):
-        flaws[index,] = f"{item_name((index,))}.result: {reason}"
+        flaws[index,] = Flaw(f"{item_name((index,))}.result: {reason}")
         return None
     if item.new:
         _check_new_tasks(item.new, (index,), flaws)

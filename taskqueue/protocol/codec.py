@@ -43,7 +43,7 @@ from taskqueue.protocol.checks import (
     taskids_flaw,
 )
 from taskqueue.protocol.fields import MAX_BATCH, NIL, PROTOCOL, GroupName, ProjectName, Setting
-from taskqueue.protocol.messages import OUTGOING, REQUESTS, AnyOutgoing, AnyRequest, Flaws
+from taskqueue.protocol.messages import OUTGOING, REQUESTS, AnyOutgoing, AnyRequest, Flaw, Flaws
 from taskqueue.protocol.projects import GroupSet, ProjectSet
 from taskqueue.protocol.tasks import Done, NewTasks
 from taskqueue.protocol.values import NewTask, TaskReport
@@ -211,12 +211,12 @@ Items = Annotated[list[Raw], Meta(max_length=MAX_BATCH)]
 
 FULL_REASONS: Final = 128
 """Malformed items of a message that get an exact reason, at most."""
-BRIEF_REASON: Final = f"malformed; only the first {FULL_REASONS} malformed items of a message get an exact reason"
+BRIEF: Final = Flaw(f"malformed; only the first {FULL_REASONS} malformed items of a message get an exact reason")
 
 MALFORMED_MOST: Final = 512
 """Malformed items of a message after which all further items are rejected without being decoded."""
-UNREAD_REASON: Final = "not looked at"
-"""Reason of an item that was not decoded; short, as a reply, which is kept, may contain it 10,000 times."""
+UNREAD: Final = Flaw("not looked at")
+"""Flaw of an item that was not decoded; short, as a reply, which is kept, may contain its reason 10,000 times."""
 
 NO_ITEMS: Final = Raw(b"\x90")
 """MessagePack's empty array."""
@@ -265,9 +265,9 @@ def _decode_new(items: list[Raw], parent: tuple[int, ...], flaws: Flaws) -> list
         try:
             task = _new_task.decode(item)
         except MALFORMED as error:
-            flaws[*parent, index] = _reason(error, (*parent, index), flaws)
+            flaws[*parent, index] = _flaw(error, (*parent, index), flaws)
         if task is not None and (flaw := taskids_flaw(task, item_name((*parent, index)))):
-            flaws[*parent, index] = flaw
+            flaws[*parent, index] = Flaw(flaw)
             task = None
         tasks.append(task)
     return tasks
@@ -298,7 +298,7 @@ def done_by_item(frame: bytes) -> tuple[Done, Flaws]:
 
 def _not_decoded(count: int, first: int, parent: tuple[int, ...], flaws: Flaws) -> list[None]:
     """Return None for each item from ``first`` on, with a flaw, because too many items before them were malformed."""
-    flaws.update(((*parent, index), UNREAD_REASON) for index in range(first, count))
+    flaws.update(((*parent, index), UNREAD) for index in range(first, count))
     return [None] * (count - first)
 
 
@@ -309,7 +309,7 @@ def _decode_report(item: Raw, index: int, new_before: int, flaws: Flaws) -> Task
     except MALFORMED as error:
         if b"new" in bytes(item):
             return _decode_follow_ups(item, index, new_before, flaws)
-        flaws[index,] = _reason(error, (index,), flaws)
+        flaws[index,] = _flaw(error, (index,), flaws)
         return None
     return check_report(finished, index, flaws)
 
@@ -321,12 +321,12 @@ def _decode_follow_ups(item: Raw, index: int, new_before: int, flaws: Flaws) -> 
         new = fields.pop("new", NO_ITEMS)
         finished = _finished.decode(_encoder.encode(fields))
     except MALFORMED as error:
-        flaws[index,] = _reason(error, (index,), flaws)
+        flaws[index,] = _flaw(error, (index,), flaws)
         return None
     try:
         items = _items.decode(new)
     except MALFORMED as error:
-        flaws[index,] = _reason(error, (index,), flaws, ".new")
+        flaws[index,] = _flaw(error, (index,), flaws, ".new")
         return None
     check_follow_ups(new_before + len(items), 0)
     if check_report(finished, index, flaws) is None:
@@ -334,8 +334,8 @@ def _decode_follow_ups(item: Raw, index: int, new_before: int, flaws: Flaws) -> 
     return replace(finished, new=_decode_new(items, (index,), flaws))
 
 
-def _reason(error: Exception, path: tuple[int, ...], flaws: Flaws, field: str = "") -> str:
-    return BRIEF_REASON if len(flaws) >= FULL_REASONS else reason_of(error, item_name(path) + field)
+def _flaw(error: Exception, path: tuple[int, ...], flaws: Flaws, field: str = "") -> Flaw:
+    return BRIEF if len(flaws) >= FULL_REASONS else Flaw(reason_of(error, item_name(path) + field))
 
 
 # ------------------------------------------------------------------------------------------------ reasons

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any, Final, get_args
+from typing import Any, Final, NamedTuple, get_args
 
 from msgspec import Raw, Struct
 
@@ -37,15 +37,30 @@ REPLY_TO: Final[Mapping[type, type[Any]]] = {kind: _reply_to(kind) for kind in R
 OUTGOING: Final[tuple[type[Struct], ...]] = (*dict.fromkeys(REPLY_TO.values()), ErrorReply, Select, HelloWanted)
 """Types of what the daemon says."""
 
-Flaws = dict[tuple[int, ...], str]
-"""Why items of a batch could not be decoded, by their path: (index,) or, for a follow-up, (parent, index)."""
+
+class Flaw(NamedTuple):
+    """Why an item of a batch was refused before the core saw it.
+
+    Attributes:
+        reason: for users, naming the field.
+        code: one of the error codes.
+    """
+
+    reason: str
+    code: str = "malformed"
+
+
+NO_MAP: Final = Flaw("expected a map, got nil")
+
+Flaws = dict[tuple[int, ...], Flaw]
+"""Flaws of items by their path: (index,) or, for a follow-up, (parent, index)."""
 
 
 class Incoming(Struct):
     """A request and its sender.
 
     Attributes:
-        flaws: reasons for the items that are None in the request's batch.
+        flaws: flaws of the items that are None in the request's batch.
         address: address of the sender's machine; empty if unknown.
         caller: owner of the key by which it came.
     """

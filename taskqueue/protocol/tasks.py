@@ -49,7 +49,8 @@ class ItemError(Struct, frozen=True, omit_defaults=True, gc=False):
         index: index of the item in its list, from 0.
         reason: for users, naming the field.
         parent: of a follow-up: index of the report in ``done``; ``index`` counts in its ``new``. None: not a follow-up.
-        code: ``slot-full``: its slot has had as many tasks as it may; empty: any other reason.
+        code: ``forbidden``: the key of the client may not do this, such as in that project; ``slot-full``: its slot has
+            had as many tasks as it may; empty: any other reason.
     """
 
     index: int

@@ -26,7 +26,7 @@ from taskqueue.errors import Rejected
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import decode_request
 from taskqueue.protocol.fields import MAX_EDGES, PROTOCOL, Peer
-from taskqueue.protocol.messages import Incoming, Outgoing
+from taskqueue.protocol.messages import NO_MAP, Incoming, Outgoing
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from taskqueue.protocol.values import NewTask
 from taskqueue.store.contract import Taken
@@ -210,7 +210,8 @@ def _task_of(row: InboxRow, largest: int) -> NewTask:
     request, flaws = decode_request(frame, largest + len(frame))
     task = request.tasks[0] if isinstance(request, NewTasks) else None
     if task is None:
-        raise Rejected("malformed", next(iter(flaws.values()), "not a task").removeprefix("tasks[0]."))
+        flaw = next(iter(flaws.values()), NO_MAP)
+        raise Rejected("malformed", flaw.reason.removeprefix("tasks[0]."))
     return task
 
 

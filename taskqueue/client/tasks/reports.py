@@ -356,8 +356,10 @@ def _parts(reply: DoneReply) -> list[Reported | Exception]:
 def _part(reply: DoneReply, index: int) -> Reported | Exception:
     outcome = reply.outcomes[index]
     if outcome == "rejected":
-        reason = next((e.reason for e in reply.errors if e.parent is None and e.index == index), "rejected")
-        return RequestRejected("rejected", reason)
+        error = next((each for each in reply.errors if each.parent is None and each.index == index), None)
+        return (
+            RequestRejected(error.code or "rejected", error.reason) if error else RequestRejected("rejected", outcome)
+        )
     # The daemon reports a full slot once: a line for each page that the slot has no room for would be too many.
     told = [error for error in reply.errors if error.parent == index and error.code != "slot-full"]
     reasons = {error.index: error.reason for error in told}

@@ -39,7 +39,7 @@ from taskqueue.core.model.session import Session
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, RETRIED_MOST, Task
 from taskqueue.core.moves import disk_full, slots
-from taskqueue.core.moves.push import apply_deferred, give_seq, queue_up, take_batch
+from taskqueue.core.moves.push import apply_deferred, give_seq, item_code, queue_up, take_batch
 from taskqueue.core.turn_state import TurnState
 from taskqueue.error_texts import kind_in, kind_line
 from taskqueue.errors import Corrupt, Rejected
@@ -48,7 +48,7 @@ from taskqueue.hosts import host_of
 from taskqueue.protocol.choices import AttemptOutcome, PushOutcome
 from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.message_room import VALIDATORS_BYTES, errors_that_fit, room_beside
-from taskqueue.protocol.messages import Flaws
+from taskqueue.protocol.messages import NO_MAP, Flaws
 from taskqueue.protocol.tasks import Done, DoneReply, ItemError, ReportOutcome
 from taskqueue.protocol.values import Again, Attempt, TaskReport
 from taskqueue.settings.settings import CRASHES_MOST
@@ -68,7 +68,8 @@ def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws)
         new: list[PushOutcome] = []
         if item is None:
             outcomes.append("rejected")
-            reply.errors.append(ItemError(index, flaws.get((index,), "expected a map, got nil")))
+            flaw = flaws.get((index,), NO_MAP)
+            reply.errors.append(ItemError(index, flaw.reason, code=item_code(flaw.code)))
         else:
             origin = _spec_of(turn, item) if has_new and item.new else None
             try:

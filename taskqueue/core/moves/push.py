@@ -32,10 +32,13 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.choices import KnownState, PushOutcome
 from taskqueue.protocol.message_room import room_beside
-from taskqueue.protocol.messages import Flaws
+from taskqueue.protocol.messages import NO_MAP, Flaws
 from taskqueue.protocol.tasks import ItemError
 from taskqueue.protocol.values import NewTask, Schedule
 from taskqueue.settings.jobs import Template
+
+ITEM_CODES: Final = ("forbidden", "slot-full")
+"""Codes that the error of an item has; those of other refusals are empty."""
 
 DEFERRED_PART: Final = 8
 """Divisor of ``queue_bytes`` that gives the bytes of all deferred updates, on top of it."""
@@ -73,7 +76,8 @@ def take_batch(
             states.append(_known_state(turn, project, item))
         try:
             if item is None:
-                raise Rejected("malformed", flaws.get((*parent, index), "expected a map, got nil"))
+                flaw = flaws.get((*parent, index), NO_MAP)
+                raise Rejected(flaw.code, flaw.reason)
             verdict = verdicts.get(index) if verdicts else None
             name = item.project or project
             outcome = take(turn, name, item, depth, verdict, bounded=not parent)
@@ -84,9 +88,13 @@ def take_batch(
                     look_for_trap(turn, of, items, index, origin)
         except Rejected as rejected:
             outcomes.append("rejected")
-            code = rejected.code if rejected.code == "slot-full" else ""
-            errors.append(ItemError(index, rejected.reason, parent[0] if parent else None, code))
+            errors.append(ItemError(index, rejected.reason, parent[0] if parent else None, item_code(rejected.code)))
     return outcomes, errors
+
+
+def item_code(code: str) -> str:
+    """Return the code of a refusal as the ``code`` of an item's error."""
+    return code if code in ITEM_CODES else ""
 
 
 def _known_state(turn: TurnState, project: str, item: NewTask | None) -> KnownState:

@@ -59,7 +59,7 @@ from taskqueue.protocol.insight import (
     Windows,
 )
 from taskqueue.protocol.message_room import room_in
-from taskqueue.protocol.messages import OUTGOING, AnyOutgoing, Flaws
+from taskqueue.protocol.messages import OUTGOING, AnyOutgoing, Flaw, Flaws
 from taskqueue.protocol.operations import OperationReply, OperationsReply
 from taskqueue.protocol.projects import GroupReply, ProjectReply, ProjectSet, ProjectShow, WaitReply
 from taskqueue.protocol.slots import Slot, SlotList, SlotListReply, SlotReply
@@ -130,13 +130,13 @@ def test_reasons_of_rejected_tasks_leave_out_those_that_do_not_fit() -> None:
     request = NewTasks(session="p", n=1, project="news", tasks=[known, *[None] * (MAX_BATCH - 1)], states=True)
     request.tasks[1:5000] = [known] * 4999
 
-    reply = world.ask(NewTasksReply, request, {(index,): LONG_FLAW for index in range(5000, MAX_BATCH)})
+    reply = world.ask(NewTasksReply, request, {(index,): Flaw(LONG_FLAW) for index in range(5000, MAX_BATCH)})
 
     longest(reply)
     assert reply.states == ["processing"] * 5000 + [""] * 5000
     request = NewTasks(session="p", n=2, project="news", tasks=[None] * MAX_BATCH)
 
-    reply = world.ask(NewTasksReply, request, {(index,): LONG_FLAW for index in range(MAX_BATCH)})
+    reply = world.ask(NewTasksReply, request, {(index,): Flaw(LONG_FLAW) for index in range(MAX_BATCH)})
 
     longest(reply)
     assert reply.outcomes == ["rejected"] * MAX_BATCH
@@ -150,7 +150,7 @@ def test_reasons_of_rejected_reports_leave_out_those_that_do_not_fit() -> None:
     reply = world.ask(
         DoneReply,
         Done(session="f", n=1, tasks=[None] * MAX_BATCH),
-        {(index,): LONG_FLAW for index in range(MAX_BATCH)},
+        {(index,): Flaw(LONG_FLAW) for index in range(MAX_BATCH)},
     )
 
     longest(reply)
@@ -164,7 +164,7 @@ def test_reasons_of_rejected_links_leave_out_those_that_do_not_fit() -> None:
     fetcher = world.fetcher()
     reports = [fetcher.finished(taskid, new=[None] * MAX_BATCH) for taskid in ("a", "b")]
 
-    flaws: Flaws = {(place, index): LONG_FLAW for place in range(2) for index in range(MAX_BATCH)}
+    flaws: Flaws = {(place, index): Flaw(LONG_FLAW) for place in range(2) for index in range(MAX_BATCH)}
     reply = world.ask(DoneReply, fetcher.answers(*reports), flaws)
 
     longest(reply)

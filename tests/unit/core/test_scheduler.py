@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import OUTCOME_WINDOW
-from taskqueue.protocol.messages import AnyRequest
+from taskqueue.protocol.messages import AnyRequest, Flaw
 from taskqueue.protocol.projects import ProjectDo, ProjectReply
 from taskqueue.protocol.tasks import DoneReply, NewTasks, NewTasksReply
 from taskqueue.settings.settings import CoreConfig
@@ -95,7 +95,7 @@ def test_a_wall_clock_that_steps_forward_makes_tasks_due(world: World) -> None:
 def test_a_repeated_request_is_answered_and_not_done_again(world: World) -> None:
     request = world.new_tasks("news", task("a"), None)
 
-    first = world.ask(NewTasksReply, request, {(1,): "bad"})
+    first = world.ask(NewTasksReply, request, {(1,): Flaw("bad")})
     fetcher = world.fetcher()
     fetcher.done("a")
     assert world.ask(NewTasksReply, request) == first
@@ -126,7 +126,7 @@ def test_a_repeat_after_a_restart_is_answered_and_not_done_again(world: World, h
 def test_a_repeat_gets_the_very_bytes_that_were_sent_before(world: World, restart: bool) -> None:
     request = world.new_tasks("news", task("a"), None)
 
-    world.turn(request, flaws=[{(1,): "bad"}])
+    world.turn(request, flaws=[{(1,): Flaw("bad")}])
     first = [encode(said.message) for said in world.said]
     if restart:
         world.restart()

@@ -13,10 +13,11 @@ from msgspec import Raw
 from taskqueue.errors import Rejected
 from taskqueue.protocol.choices import STATES
 from taskqueue.protocol.codec import (
-    BRIEF_REASON,
+    BRIEF,
     FULL_REASONS,
     MALFORMED_MOST,
-    UNREAD_REASON,
+    MAX_MESSAGE_BYTES,
+    UNREAD,
     decode_outgoing,
     decode_request,
     encode,
@@ -26,6 +27,7 @@ from taskqueue.protocol.daemon import Verify
 from taskqueue.protocol.fetchers import Select, Welcome
 from taskqueue.protocol.fields import MAX_FOLLOWERS, MAX_TASKID_BYTES, Token
 from taskqueue.protocol.insight import Why
+from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.operations import Bulk
 from taskqueue.protocol.projects import ProjectSet
 from taskqueue.protocol.tasks import Done, NewTasks, TaskCancel
@@ -39,6 +41,12 @@ def frame(type_: str, **fields: Any) -> bytes:
     return packed
 
 
+def decoded(raw: bytes, most: int = MAX_MESSAGE_BYTES) -> tuple[AnyRequest, dict[tuple[int, ...], str]]:
+    """A request, and the reasons of its flaws."""
+    heard, flaws = decode_request(raw, most)
+    return heard, {path: flaw.reason for path, flaw in flaws.items()}
+
+
 def rejection(raw: bytes) -> Rejected:
     with pytest.raises(Rejected) as caught:
         decode_request(raw)
@@ -48,7 +56,7 @@ def rejection(raw: bytes) -> Rejected:
 def test_a_request_comes_out_as_it_went_in() -> None:
     sent = NewTasks(session="s", n=7, project="p", tasks=[NewTask("a", "http://a/", Schedule(priority=-5))])
 
-    heard, flaws = decode_request(encode(sent))
+    heard, flaws = decoded(encode(sent))
 
     assert isinstance(heard, NewTasks)
     assert heard.tasks[0] is not None
@@ -87,7 +95,7 @@ def test_a_filter_may_name_every_state_of_a_task() -> None:
 def test_a_malformed_task_spoils_no_other() -> None:
     tasks = [TASK, {**TASK, "schedule": {"priority": "high"}}, TASK]
 
-    heard, flaws = decode_request(frame("new-task", project="p", tasks=tasks))
+    heard, flaws = decoded(frame("new-task", project="p", tasks=tasks))
 
     assert isinstance(heard, NewTasks)
     assert [task is None for task in heard.tasks] == [False, True, False]
@@ -98,7 +106,7 @@ def test_a_malformed_follow_up_spoils_neither_its_done_nor_its_neighbours() -> N
     finished = {"project": "p", "taskid": "a", "token": 1, "ok": False, "error": "x", "retry_after": 5.0}
     items = [{**finished, "new": [TASK, {"url": "http://b/"}]}, finished]
 
-    heard, flaws = decode_request(frame("done", tasks=items))
+    heard, flaws = decoded(frame("done", tasks=items))
 
     assert isinstance(heard, Done)
     first, second = heard.tasks
@@ -113,7 +121,7 @@ def test_a_malformed_outcome_spoils_no_other() -> None:
     finished = {"project": "p", "taskid": "a", "token": 1}
     items = [{**finished, "token": -1, "new": [TASK]}, finished, 5, {**finished, "new": {}}]
 
-    heard, flaws = decode_request(frame("done", tasks=items))
+    heard, flaws = decoded(frame("done", tasks=items))
 
     assert isinstance(heard, Done)
     assert [item is None for item in heard.tasks] == [True, False, True, True]
@@ -127,7 +135,7 @@ def test_a_malformed_outcome_spoils_no_other() -> None:
 def test_a_report_of_what_no_project_can_be_called_is_as_good_as_one_of_an_unknown_project() -> None:
     reports = [{"project": name, "taskid": "a", "token": 1} for name in ("a b", "", "x" * 65)]
 
-    heard, flaws = decode_request(frame("done", tasks=reports))
+    heard, flaws = decoded(frame("done", tasks=reports))
 
     assert isinstance(heard, Done)
     assert [each and each.project for each in heard.tasks] == ["a b", None, None]
@@ -138,12 +146,12 @@ def test_only_the_first_flaws_of_a_message_say_what_is_wrong_and_what_is_good_co
     finished = {"project": "p", "taskid": "a", "token": 1}
     items = [{**finished, "token": "x"}] * (FULL_REASONS + 1) + [finished, {**finished, "new": [TASK, 5]}]
 
-    heard, flaws = decode_request(frame("done", tasks=items))
+    heard, flaws = decoded(frame("done", tasks=items))
 
     assert isinstance(heard, Done)
     assert [item is None for item in heard.tasks] == [True] * (FULL_REASONS + 1) + [False, False]
     assert flaws[FULL_REASONS - 1,] == f"tasks[{FULL_REASONS - 1}].token: expected int, got str"
-    assert flaws[FULL_REASONS,] == flaws[FULL_REASONS + 2, 1] == BRIEF_REASON
+    assert flaws[FULL_REASONS,] == flaws[FULL_REASONS + 2, 1] == BRIEF.reason
     assert len(flaws) == FULL_REASONS + 2
 
 
@@ -155,11 +163,11 @@ def test_what_comes_after_many_malformed_items_is_rejected_unread(kind: str) -> 
     if kind == "done":
         frame = msgpack.packb({"type": kind, "session": "s", "n": 1, "tasks": items})
 
-    heard, flaws = decode_request(frame, 1 << 20)
+    heard, flaws = decoded(frame, 1 << 20)
 
     assert isinstance(heard, Done | NewTasks)
     assert [item is None for item in heard.tasks] == [False] + [True] * (MALFORMED_MOST + 1)
-    assert flaws[MALFORMED_MOST + 1,] == UNREAD_REASON
+    assert flaws[MALFORMED_MOST + 1,] == UNREAD.reason
 
 
 @pytest.mark.parametrize("others", [[], [{"bad": 1}]], ids=["decoded at once", "decoded by item"])
@@ -174,7 +182,7 @@ def test_a_done_with_too_many_new_tasks_altogether_is_refused(others: list[dict[
 
 @pytest.mark.parametrize("others", [[], [{"bad": 1}]], ids=["decoded at once", "decoded by item"])
 def test_a_nil_among_tasks_is_a_flaw(others: list[dict[str, int]]) -> None:
-    heard, flaws = decode_request(frame("new-task", project="p", tasks=[None, *others]))
+    heard, flaws = decoded(frame("new-task", project="p", tasks=[None, *others]))
 
     assert isinstance(heard, NewTasks)
     assert heard.tasks[0] is None
@@ -185,7 +193,7 @@ def test_a_nil_among_tasks_is_a_flaw(others: list[dict[str, int]]) -> None:
 def test_a_nil_among_outcomes_and_follow_ups_is_a_flaw(others: list[dict[str, int]]) -> None:
     finished = {"project": "p", "taskid": "a", "token": 1, "new": [None]}
 
-    _, flaws = decode_request(frame("done", tasks=[None, finished, *others]))
+    _, flaws = decoded(frame("done", tasks=[None, finished, *others]))
 
     assert flaws[0,] == "tasks[0]: expected map, got nil"
     assert flaws[1, 0] == "tasks[1].new[0]: expected map, got nil"
@@ -196,7 +204,7 @@ def test_a_taskid_is_measured_in_bytes(others: list[dict[str, int]]) -> None:
     fits, long = "é" * (MAX_TASKID_BYTES // 2), "é" * (MAX_TASKID_BYTES // 2) + "e"
 
     tasks = [{**TASK, "taskid": fits}, {**TASK, "taskid": long}, *others]
-    heard, flaws = decode_request(frame("new-task", project="p", tasks=tasks))
+    heard, flaws = decoded(frame("new-task", project="p", tasks=tasks))
 
     assert isinstance(heard, NewTasks)
     assert [task is None for task in heard.tasks[:2]] == [False, True]
@@ -209,7 +217,7 @@ def test_a_long_taskid_of_an_outcome_or_a_follow_up_is_a_flaw(others: list[dict[
     long = "é" * 65
     items = [{**finished, "taskid": long, "new": [{}]}, {**finished, "new": [{**TASK, "taskid": long}]}]
 
-    heard, flaws = decode_request(frame("done", tasks=[*items, *others]))
+    heard, flaws = decoded(frame("done", tasks=[*items, *others]))
 
     assert isinstance(heard, Done)
     assert heard.tasks[0] is None
@@ -231,7 +239,7 @@ def test_a_long_taskid_of_an_outcome_or_a_follow_up_is_a_flaw(others: list[dict[
 def test_what_a_schedule_says_of_a_slot_or_a_recrawl_is_in_its_bounds(schedule: dict[str, Any], flaw: str) -> None:
     fits = {"slot": "é" * 253, "recrawl": {"min": 5, "max": 5.0}}
 
-    heard, flaws = decode_request(
+    heard, flaws = decoded(
         frame("new-task", project="p", tasks=[{**TASK, "schedule": fits}, {**TASK, "schedule": schedule}])
     )
 
@@ -245,7 +253,7 @@ def test_a_malformed_word_about_a_fetch_spoils_no_other_report() -> None:
     finished = {"project": "p", "taskid": "a", "token": 1}
     said = [{"status_code": 429, "error_kind": "http"}, {"status_code": 99}, {"error_kind": "x"}, {"etag": "a" * 257}]
 
-    heard, flaws = decode_request(frame("done", tasks=[{**finished, "fetched": each} for each in said]))
+    heard, flaws = decoded(frame("done", tasks=[{**finished, "fetched": each} for each in said]))
 
     assert isinstance(heard, Done)
     assert heard.tasks[0] == TaskReport("p", "a", Token(1), fetched=Fetched(429, error_kind="http"))
@@ -259,7 +267,7 @@ def test_a_malformed_word_about_a_fetch_spoils_no_other_report() -> None:
 def test_a_part_that_says_how_its_task_ends_is_refused_and_spoils_no_other_report() -> None:
     part = {"project": "p", "taskid": "a", "token": 1, "part": True}
 
-    heard, flaws = decode_request(frame("done", tasks=[part, {**part, "ok": False}, {**part, "result": 5}]))
+    heard, flaws = decoded(frame("done", tasks=[part, {**part, "ok": False}, {**part, "result": 5}]))
 
     assert isinstance(heard, Done)
     assert heard.tasks == [TaskReport("p", "a", Token(1), part=True), None, None]
@@ -270,7 +278,7 @@ def test_a_part_that_says_how_its_task_ends_is_refused_and_spoils_no_other_repor
 def test_only_a_failure_that_is_retried_says_how_the_next_attempt_differs() -> None:
     finished = {"project": "p", "taskid": "a", "token": 1, "again": {"body": [1], "counts": False}}
 
-    heard, flaws = decode_request(
+    heard, flaws = decoded(
         frame("done", tasks=[{**finished, "ok": False}, finished, {**finished, "ok": False, "retry": False}])
     )
 
@@ -399,7 +407,7 @@ def test_a_request_that_no_client_has_sent_is_refused() -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), -1.0])
 @pytest.mark.parametrize("key", ["exetime", "delay", "age", "timeout"])
 def test_a_time_that_is_no_number_or_no_end_is_refused(key: str, value: float) -> None:
-    _, flaws = decode_request(frame("new-task", project="p", tasks=[{**TASK, "schedule": {key: value}}]))
+    _, flaws = decoded(frame("new-task", project="p", tasks=[{**TASK, "schedule": {key: value}}]))
 
     assert flaws[0,].startswith(f"tasks[0].schedule.{key}: expected ")
 

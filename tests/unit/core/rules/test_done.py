@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from taskqueue.protocol.messages import Flaw
 from taskqueue.protocol.tasks import DoneReply, ItemError
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
 from tests.unit.core.rules.conftest import DAY, HOUR, bring, comes_after, never_comes
@@ -122,7 +123,7 @@ def test_a_malformed_follow_up_is_reported_and_spoils_nothing_else(world: World)
     fetcher = bring(world, "processing")
     request = fetcher.answers(fetcher.finished("a", new=[task("b"), None, task("c", project="nwes")]))
 
-    reply = world.ask(DoneReply, request, {(0, 1): "tasks[0].new[1].url: missing"})
+    reply = world.ask(DoneReply, request, {(0, 1): Flaw("tasks[0].new[1].url: missing")})
 
     assert (reply.outcomes, reply.new) == (["done"], [["new", "rejected", "rejected"]])
     assert reply.errors[0] == ItemError(1, "tasks[0].new[1].url: missing", 0)

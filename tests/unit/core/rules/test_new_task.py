@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from taskqueue.protocol.callers import Caller
+from taskqueue.protocol.messages import Flaw
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from taskqueue.protocol.values import NewTask
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
@@ -275,7 +276,7 @@ def test_a_restarted_task_tells_its_fetcher_when_it_was_last_run(world: World) -
 def test_a_malformed_task_is_rejected_with_the_field_and_the_others_are_taken(world: World) -> None:
     request = world.new_tasks("news", task("a"), None, task("b"))
 
-    reply = world.ask(NewTasksReply, request, {(1,): "tasks[1].schedule.priority: expected int"})
+    reply = world.ask(NewTasksReply, request, {(1,): Flaw("tasks[1].schedule.priority: expected int")})
 
     assert reply.outcomes == ["new", "rejected", "new"]
     assert [(each.index, each.reason) for each in reply.errors] == [(1, "tasks[1].schedule.priority: expected int")]

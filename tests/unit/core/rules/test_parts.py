@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from taskqueue.protocol.fields import Token
+from taskqueue.protocol.messages import Flaw
 from taskqueue.protocol.tasks import DoneReply
 from taskqueue.protocol.values import NewTask, TaskReport
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
@@ -145,7 +146,7 @@ def test_a_malformed_new_task_of_a_part_is_reported_and_spoils_nothing_else(worl
     fetcher = bring(world, "processing")
     request = fetcher.answers(part(fetcher, None, task("b")))
 
-    reply = world.ask(DoneReply, request, {(0, 0): "tasks[0].new[0].url: missing"})
+    reply = world.ask(DoneReply, request, {(0, 0): Flaw("tasks[0].new[0].url: missing")})
 
     assert (reply.outcomes, reply.new) == (["kept"], [["rejected", "new"]])
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from taskqueue.protocol.fields import Token
+from taskqueue.protocol.messages import Flaw
 from taskqueue.protocol.tasks import DoneReply
 from taskqueue.protocol.values import TaskReport
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, body_of, task
@@ -89,11 +90,26 @@ def test_each_answer_of_a_batch_counts_on_its_own(world: World) -> None:
     fetcher = world.fetcher()
     request = fetcher.answers(fetcher.finished("a"), None, fetcher.finished("b", ok=False, retry=False))  # type: ignore[arg-type]
 
-    reply = world.ask(DoneReply, request, {(1,): "tasks[1].token: expected int"})
+    reply = world.ask(DoneReply, request, {(1,): Flaw("tasks[1].token: expected int")})
     assert reply.outcomes == ["done", "rejected", "done"]
     assert [(error.index, error.parent, error.reason) for error in reply.errors] == [
         (1, None, "tasks[1].token: expected int")
     ]
+
+
+def test_a_report_that_the_door_has_taken_out_changes_nothing(world: World) -> None:
+    world.push("news", task("a"), task("b"))
+    fetcher = world.fetcher()
+    request = fetcher.answers(None, fetcher.finished("b", new=[None, task("c")]))  # type: ignore[arg-type]
+    flaws = {(0,): Flaw("project: outside", "forbidden"), (1, 0): Flaw("depends_on: outside", "forbidden")}
+
+    reply = world.ask(DoneReply, request, flaws)
+    assert (reply.outcomes, reply.new) == (["rejected", "done"], [[], ["rejected", "new"]])
+    assert [(error.parent, error.index, error.code) for error in reply.errors] == [
+        (None, 0, "forbidden"),
+        (1, 0, "forbidden"),
+    ]
+    assert world.show("a").state == "processing"
 
 
 # ---------------------------------------------------------------------------------------- recurring
@@ -322,7 +338,7 @@ def test_each_new_task_of_an_answer_has_an_outcome_and_a_refused_one_its_reason(
     items = [task("b", body="b"), task("x"), task("a"), task("c", project="shop"), task("d", project="blog"), None]
     request = fetcher.answers(fetcher.finished("a", new=items))
 
-    reply = world.ask(DoneReply, request, {(0, 5): "tasks[0].new[5].url: missing"})
+    reply = world.ask(DoneReply, request, {(0, 5): Flaw("tasks[0].new[5].url: missing")})
     assert reply.outcomes == ["done"]
     assert reply.new == [["new", "merged", "ignored", "new", "rejected", "rejected"]]
     assert [(error.parent, error.index) for error in reply.errors] == [(0, 4), (0, 5)]

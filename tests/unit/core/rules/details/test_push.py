@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from taskqueue.protocol.messages import Flaw, Flaws
 from taskqueue.protocol.tasks import NewTasksReply
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, body_of, task
 
@@ -302,9 +303,21 @@ def test_cancel_without_force_update_changes_nothing(world: World) -> None:
 def test_a_malformed_task_is_rejected_and_the_others_are_taken(world: World) -> None:
     request = world.new_tasks("news", task("a"), None, task("b"))
 
-    reply = world.ask(NewTasksReply, request, {(1,): "tasks[1].schedule.priority: expected int"})
+    reply = world.ask(NewTasksReply, request, {(1,): Flaw("tasks[1].schedule.priority: expected int")})
     assert reply.outcomes == ["new", "rejected", "new"]
     assert [(error.index, error.reason) for error in reply.errors] == [(1, "tasks[1].schedule.priority: expected int")]
+
+
+def test_a_task_that_the_door_has_taken_out_is_rejected_with_its_code(world: World) -> None:
+    request = world.new_tasks("news", None, None, task("b"))
+    flaws: Flaws = {(0,): Flaw("project: outside", "forbidden"), (1,): Flaw("tasks[1]: odd")}
+
+    reply = world.ask(NewTasksReply, request, flaws)
+    assert reply.outcomes == ["rejected", "rejected", "new"]
+    assert [(error.reason, error.code) for error in reply.errors] == [
+        ("project: outside", "forbidden"),
+        ("tasks[1]: odd", ""),
+    ]
 
 
 def test_a_task_for_an_unknown_project_is_rejected(world: World) -> None:
