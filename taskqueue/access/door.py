@@ -1,17 +1,39 @@
-"""Refuses what the role of a request's caller does not allow.
+"""Refuses what a request's caller may not do: by its role, and by the projects that it reaches.
 
-Frame.key ──caller_of──► Caller ──may──► the core
-                               └──────► Rejected("forbidden")
+    Frame.key ──caller_of──► Caller ──role──► projects ──► the core, without items that name a project outside
+                                └──────────────┴─────────► Rejected("forbidden")
+
+Rules of projects, for callers that don't reach all:
+1. Each name of a project in a request counts, wherever it is. A request that names one outside is refused, whether the
+   project exists or not: no answer says that.
+2. Of ``new-task`` and ``done`` only the items that name one outside are refused, each by itself; so are follow-ups. A
+   report in ``done`` is ``rejected``, not ``stale``, so that the fetcher's log says why.
+3. A lease outside, in ``extend`` or ``release``, is stale: their reply has no other word.
+4. A hello with capacity must name its projects.
+What names no project, such as an operation, a fetcher or a group, is for the core.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from taskqueue.access.rights import request_name, right_of, role_for
 from taskqueue.errors import Rejected
-from taskqueue.protocol.callers import EVERYBODY, Caller, Role
-from taskqueue.protocol.messages import AnyRequest
+from taskqueue.protocol.callers import EVERYBODY, Caller, Role, Scope
+from taskqueue.protocol.fetchers import Extend, Hello, LeaseRef, Release
+from taskqueue.protocol.flows import FlowStage
+from taskqueue.protocol.messages import REQUESTS, AnyRequest, Flaw, Flaws, Incoming
+from taskqueue.protocol.tasks import Done, NewTasks
+from taskqueue.protocol.values import NewTask
+
+NO_PROJECT: Final = ""
+"""No project has this name."""
+
+_NAMING: Final[Mapping[type[AnyRequest], tuple[str, ...]]] = {
+    kind: tuple(field for field in ("project", "projects") if field in kind.__struct_fields__) for kind in REQUESTS
+}
+"""Fields with names of projects, by type of request; what is nested in others is in ``check_projects``."""
 
 CallerOf = Callable[[str], Caller]
 """The caller by the name of a connection's key."""
@@ -40,6 +62,105 @@ def check_right(caller: Caller, request: AnyRequest) -> None:
         f"{caller.name} is {_with_article(caller.role)}, and {what} takes {needed}; use a key of that role, "
         f"taskqueue key list shows all",
     )
+
+
+def check_projects(caller: Caller, scope: Scope, incoming: Incoming) -> str:
+    """Refuse a request that names a project outside the caller's scope; of a batch, take out such items.
+
+    Returns:
+        Reason for the first item that was taken out; empty: none was.
+
+    Raises:
+        Rejected: with the code ``forbidden``: which project is outside of what, and what to do.
+    """
+    request, outside = incoming.request, _Outside(caller.name, scope)
+    if isinstance(request, NewTasks):
+        outside.take_out_new(request.tasks, request.project, (), incoming.flaws)
+    elif isinstance(request, Done):
+        outside.take_out_reports(request, incoming.flaws)
+    elif isinstance(request, Extend | Release):
+        outside.take_out_leases(request.leases)
+    else:
+        outside.check(request)
+    return outside.first
+
+
+class _Outside:
+    """Search for projects outside the scope of one caller.
+
+    Attributes:
+        first: reason for the first item that was taken out; empty: none was.
+    """
+
+    def __init__(self, name: str, scope: Scope) -> None:
+        self.first = ""
+        self._name = name
+        self._scope = scope
+
+    def check(self, request: AnyRequest) -> None:
+        """Refuse a request if it names a project outside."""
+        for field in _NAMING[type(request)]:
+            value = getattr(request, field)
+            for project in (value,) if isinstance(value, str) else value or ():
+                if project and not self._scope.has(project):
+                    raise Rejected("forbidden", self._reason(field, project))
+        if isinstance(request, Hello):
+            self._check_hello(request)
+        elif isinstance(request, FlowStage):
+            for index, task in enumerate(request.tasks):
+                if reason := self._flaw(task, request.project):
+                    raise Rejected("forbidden", f"tasks[{index}].{reason}")
+
+    def take_out_new(self, tasks: list[NewTask | None], project: str, parent: tuple[int, ...], flaws: Flaws) -> None:
+        """Take out tasks that name a project outside; ``project`` is the one of those that name none."""
+        for index, task in enumerate(tasks):
+            if task is not None and (reason := self._flaw(task, project)):
+                tasks[index] = None
+                self._note((*parent, index), reason, flaws)
+
+    def take_out_reports(self, request: Done, flaws: Flaws) -> None:
+        """Take out reports on tasks outside, and of others the new tasks outside."""
+        for index, report in enumerate(request.tasks):
+            if report is None:
+                continue
+            if not self._scope.has(report.project):
+                request.tasks[index] = None
+                self._note((index,), self._reason("project", report.project), flaws)
+            elif report.new:
+                self.take_out_new(report.new, report.project, (index,), flaws)
+
+    def take_out_leases(self, leases: list[LeaseRef]) -> None:
+        """Make leases of tasks outside stale."""
+        for index, lease in enumerate(leases):
+            if not self._scope.has(lease.project):
+                self.first = self.first or self._reason("leases", lease.project)
+                leases[index] = LeaseRef(NO_PROJECT, lease.taskid, lease.token)
+
+    def _check_hello(self, hello: Hello) -> None:
+        if hello.capacity and hello.projects is None:
+            raise Rejected("forbidden", f"name projects: your key has {self._scope}")
+        if hello.hung is not None and not self._scope.has(hello.hung.project):
+            raise Rejected("forbidden", self._reason("hung.project", hello.hung.project))
+
+    def _flaw(self, task: NewTask, project: str) -> str:
+        """Reason why a new task is outside; empty: it is not."""
+        own = task.project or project
+        if not self._scope.has(own):
+            return self._reason("project", own)
+        for parent in task.depends_on:
+            if not isinstance(parent, str) and not self._scope.has(parent.project):
+                return self._reason("depends_on", parent.project)
+        return ""
+
+    def _note(self, path: tuple[int, ...], reason: str, flaws: Flaws) -> None:
+        self.first = self.first or reason
+        flaws[path] = Flaw(reason, "forbidden")
+
+    def _reason(self, field: str, project: str) -> str:
+        return (
+            f'{field}: {self._name} reaches {self._scope}, and project "{project}" is outside; use a key for it, '
+            "taskqueue key list shows all"
+        )
 
 
 def _with_article(role: Role) -> str:

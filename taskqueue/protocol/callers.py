@@ -29,6 +29,8 @@ NO_RIGHTS: Final[frozenset[Right]] = frozenset()
 ALL_PROJECTS: Final = "*"
 ANSWERS_MOST: Final = 20_000
 """Names whose answers one scope remembers; then it begins anew."""
+SHOWN_PATTERNS: Final = 3
+"""Patterns that a message shows, at most."""
 
 
 class Scope:
@@ -61,8 +63,9 @@ class Scope:
         return self._compiled.match(project) is not None
 
     def __str__(self) -> str:
-        """Return the patterns, for messages."""
-        return ", ".join(self.patterns)
+        """Return the first patterns, for messages."""
+        more = len(self.patterns) - SHOWN_PATTERNS
+        return ", ".join(self.patterns[:SHOWN_PATTERNS]) + (f" and {more} more" if more > 0 else "")
 
 
 class Caller:

@@ -127,7 +127,7 @@ DAEMON_METRICS: Final = (
         "messages refused because the store has failed, or too many of their sender wait",
         "unavailable",
     ),
-    _counted("messages_forbidden", "requests that the role of their sender's key does not allow", "forbidden"),
+    _counted("messages_forbidden", "requests beyond the role or the projects of their sender's key", "forbidden"),
     _counted("messages_undelivered", "messages whose receiver was gone or did not read", "undelivered"),
     _counted(
         "messages_dropped",

@@ -2,7 +2,7 @@
 
     socket ──► frame queue ──► requests for the core
                   │    ├─────► malformed: refused, with the reason
-                  │    └─────► its caller lacks the right: ``forbidden``
+                  │    └─────► its caller lacks the right, or the project: ``forbidden``
                   └──────────► too many of one peer: refused as ``unavailable``
 
 Bounds per turn: what the router receives; TURN_MS of estimated cost of the requests, corrected by the actual cost of
@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import Final
 
-from taskqueue.access.door import CallerOf, check_right, everybody
+from taskqueue.access.door import CallerOf, check_projects, check_right, everybody
 from taskqueue.core.request_rule import SLOW_MS
 from taskqueue.core.request_rules import slow_ms
 from taskqueue.errors import Rejected
@@ -61,7 +61,7 @@ CROWDED: Final = "too many requests of this connection wait; repeat this one whe
 
 
 class Inbox:
-    """Queue and decoder of messages in front of the core; it refuses those that their caller has no right to send."""
+    """Queue and decoder of messages in front of the core; it refuses what callers have no right to send."""
 
     def __init__(self, router: Router, meters: Meters, caller_of: CallerOf = everybody) -> None:
         self._router = router
@@ -106,6 +106,8 @@ class Inbox:
                 caller = self._caller_of(frame.key)
                 if caller is not EVERYBODY:
                     check_right(caller, one.request)
+                    if caller.scope is not None and (reason := check_projects(caller, caller.scope, one)):
+                        self._note_forbidden(frame, reason)
                     one.caller = caller
                 if type(one.request) is Verify:
                     if now < self._verify_at:
@@ -121,7 +123,7 @@ class Inbox:
                     incoming.append(one)
             except Rejected as why:
                 if why.code == "forbidden":
-                    self._note_forbidden(frame, why)
+                    self._note_forbidden(frame, why.reason)
                 else:
                     self._meters.malformed += 1
                 log.debug("refused code=%s reason=%s", why.code, quoted(why.reason))
@@ -130,13 +132,13 @@ class Inbox:
             left -= milliseconds
             self._charge(frame, milliseconds)
 
-    def _note_forbidden(self, frame: Frame, why: Rejected) -> None:
-        """Count a refused caller, and tell of it now and then: a misconfigured client may repeat itself."""
+    def _note_forbidden(self, frame: Frame, reason: str) -> None:
+        """Count a request that was refused, or items of it, and log some: a misconfigured client may repeat itself."""
         self._meters.forbidden += 1
         if count := self._forbidden.count(ticks()):
             log.info(
                 "forbidden count=%d key=%s address=%s reason=%s",
-                count, frame.key, frame.address, quoted(why.reason),
+                count, frame.key, frame.address, quoted(reason),
             )  # fmt: skip
 
     def _charge(self, frame: Frame, milliseconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Refusals by the inbox because of the caller's role, on a real socket."""
+"""Refusals by the inbox because of the caller's role or projects, on a real socket."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from taskqueue.protocol.callers import Caller, Role
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.examples import EXAMPLES
 from taskqueue.protocol.messages import REQUESTS
+from taskqueue.protocol.projects import ProjectShow
 from taskqueue.protocol.tasks import Done, NewTasks
+from taskqueue.protocol.values import NewTask
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.inbox import Inbox
 from taskqueue.server.network.router import Router
@@ -27,17 +29,19 @@ WAIT_MS: Final = 30_000
 
 
 class Door:
-    """A router and an inbox whose every peer has one role.
+    """A router and an inbox whose every peer has one role, and reaches the projects of these patterns.
 
     Attributes:
         heard: names of the requests that came to the core.
+        flaws: codes of their flaws.
         refused: replies to all others.
     """
 
-    def __init__(self, router: Router, meters: Meters, role: Role | None) -> None:
+    def __init__(self, router: Router, meters: Meters, role: Role | None, *patterns: str) -> None:
         self._router = router
-        self._inbox = Inbox(router, meters, lambda name: Caller("web1", role))
+        self._inbox = Inbox(router, meters, lambda name: Caller("web1", role, patterns=patterns or ("*",)))
         self.heard: list[str] = []
+        self.flaws: list[str] = []
         self.refused: list[ErrorReply] = []
 
     def take(self, *frames: bytes) -> None:
@@ -49,6 +53,7 @@ class Door:
                     assert self._router.socket.poll(WAIT_MS)
                 incoming, refused = self._inbox.next_requests(MAX_MESSAGE)
                 self.heard += [request_name(each.request) for each in incoming]
+                self.flaws += [flaw.code for each in incoming for flaw in each.flaws.values()]
                 self.refused += [each.message for each in refused if isinstance(each.message, ErrorReply)]
 
 
@@ -96,3 +101,28 @@ def test_who_is_refused_is_told_in_the_log_but_not_as_an_error(
     (line,) = [each for each in caplog.records if each.getMessage().startswith("forbidden ")]
     assert line.levelno == logging.INFO
     assert "web1 is a viewer, and new-task takes a producer" in line.getMessage()
+
+
+def test_a_batch_comes_to_the_core_without_its_items_of_other_projects_and_the_log_tells_of_them(
+    router: Router, meters: Meters, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "taskqueue")
+    door = Door(router, meters, "producer", "news-*")
+    tasks: list[NewTask | None] = [NewTask("a", "http://a/"), NewTask("b", "http://a/", project="shop")]
+
+    door.take(encode(NewTasks(session="s", n=1, project="news-a", tasks=tasks)))
+
+    assert (door.heard, door.flaws, door.refused, meters.forbidden) == (["new-task"], ["forbidden"], [], 1)
+    (line,) = [each for each in caplog.records if each.getMessage().startswith("forbidden ")]
+    assert "web1 reaches news-*, and project" in line.getMessage()
+
+
+def test_a_request_that_names_another_project_does_not_come_to_the_core(router: Router, meters: Meters) -> None:
+    door = Door(router, meters, "admin", "news-*")
+
+    door.take(
+        encode(ProjectShow(session="s", n=1, project="news-a")), encode(ProjectShow(session="s", n=2, project="shop"))
+    )
+
+    (refused,) = door.refused
+    assert (refused.n, refused.code, door.heard) == (2, "forbidden", ["project-show"])
