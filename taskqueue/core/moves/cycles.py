@@ -49,6 +49,9 @@ TRIES_MOST: Final = 3
 NAMES_TOLD: Final = 6
 """Tasks of a cycle that are named in a reason, at most; of a longer one the first and the last ones."""
 
+UNNAMED: Final = "(a task outside)"
+"""Name of a task in a reason for callers that do not reach its project."""
+
 NAME_CHARS: Final = 48
 """Characters of a name in a reason, at most."""
 
@@ -305,8 +308,13 @@ def _ends_of(cycle: Sequence[TaskRef]) -> list[TaskRef]:
 
 
 def _name(turn: TurnState, ref: TaskRef, own: int) -> str:
-    """Return the name of a task in a reason: its taskid, with its project if that is not ``own``."""
+    """Return the name of a task in a reason: its taskid, with its project if that is not ``own``.
+
+    Tasks of projects that the caller does not reach are not named.
+    """
     project = turn.state.projects.by_number.get(ref.project)
+    if not turn.caller.reaches(project.name if project is not None else ""):
+        return UNNAMED
     name = ref.taskid if ref.project == own or project is None else f"{project.name}/{ref.taskid}"
     return name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 1]}…"
 

@@ -14,6 +14,7 @@ from taskqueue.core.model import cycle_search
 from taskqueue.core.model.waiting_pushes import WAITING_MOST
 from taskqueue.core.moves import cycles
 from taskqueue.protocol.base import AnyReply, ErrorReply
+from taskqueue.protocol.callers import Caller
 from taskqueue.protocol.fetchers import Extend, Release
 from taskqueue.protocol.projects import ProjectReply, ProjectShow, ProjectUnset
 from taskqueue.protocol.tasks import DoneReply, NewTasks, NewTasksReply
@@ -139,6 +140,14 @@ def test_tasks_of_other_projects_are_named_with_these(world: World) -> None:
     assert push(world, waiting("b", TaskOf("news", "a")), project="shop") == [
         "depends_on: b → news/a → b: it would wait for itself"
     ]
+
+
+def test_tasks_of_projects_that_the_key_does_not_reach_are_not_named(world: World) -> None:
+    push(world, waiting("a", TaskOf("shop", "b")))
+    push(world, waiting("b", TaskOf("news", "c")), project="shop")
+    world.caller = Caller("web1", "producer", patterns=["news*"])
+
+    assert waits(world, "c", "a") == "depends_on: c → a → (a task outside) → c: it would wait for itself"
 
 
 def test_new_parents_of_a_known_task_may_not_close_a_cycle(world: World) -> None:
