@@ -1,6 +1,6 @@
 """The access file: the keys that may connect to the daemon. Write access to it is the root of trust.
 
-    {"keys": [{"name": "web1", "role": "fetcher", "keys": ["3f2a…"], "created_at": …}]}
+    {"keys": [{"name": "web1", "role": "fetcher", "keys": ["3f2a…"], "created_at": …, "projects": ["news-*"]}]}
 
 A key's owner has one public key, or two while the key is rotated. Only public halves are here, so who reads the file
 can't come in; but its owner alone may write it, and it is refused if others may.
@@ -22,12 +22,14 @@ from msgspec.structs import replace
 from taskqueue.access.key_file import LOCAL_KEY, NAME_PATTERN, NAME_WORDS, Name, PublicKey
 from taskqueue.access.private_file import locked_folder, read_private, write_private
 from taskqueue.errors import ConfigError
-from taskqueue.protocol.callers import ALL_PROJECTS, Caller, Role
+from taskqueue.protocol.callers import ALL_PROJECTS, RIGHTS_OF, Caller, Role
 
 MAX_ENTRIES: Final = 20_000
 MAX_BYTES: Final = 16 << 20
 
-Pattern = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.*?\[\]!-]{1,64}$")]
+PATTERN: Final = r"^[A-Za-z0-9_.*?\[\]!-]{1,64}$"
+PATTERN_WORDS: Final = "letters, digits and _ . - * ? [ ] !, at most 64"
+Pattern = Annotated[str, msgspec.Meta(pattern=PATTERN)]
 Patterns = Annotated[tuple[Pattern, ...], msgspec.Meta(min_length=1, max_length=100)]
 """Globs of names of projects."""
 
@@ -55,6 +57,12 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def is_valid(self, now: float) -> bool:
         """Whether it has not expired."""
         return self.expires_at is None or now < self.expires_at
+
+    def has_more_than(self, later: Entry) -> bool:
+        """Whether its owner loses a right or a pattern of projects if this entry is replaced by a later one."""
+        if not RIGHTS_OF[self.role] <= RIGHTS_OF[later.role]:
+            return True
+        return ALL_PROJECTS not in later.projects and not set(self.projects) <= set(later.projects)
 
 
 class Entries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,18 +117,46 @@ def read_entries(path: Path) -> tuple[Entry, ...] | None:
     return entries
 
 
-def authorise(path: Path, name: str, public: str, role: Role, expires_at: float | None = None) -> None:
-    """Let the owner of a public key connect.
+def authorise(
+    path: Path,
+    name: str,
+    public: str,
+    role: Role,
+    expires_at: float | None = None,
+    projects: Sequence[str] = (ALL_PROJECTS,),
+) -> Entry:
+    """Let the owner of a public key connect; return its entry.
 
     Raises:
         ConfigError: the name or the key is invalid or in the file already, or the file can't be read or written.
     """
     _check_name(name)
+    _check_patterns(projects)
     with _changing(path) as entries:
         _check_free(path, entries, name, public)
         if len(entries) >= MAX_ENTRIES:
             raise ConfigError(f"{path}: there are {MAX_ENTRIES} names, which is the most")
-        entries.append(_checked(Entry(name, role, (public,), time.time(), expires_at)))
+        entries.append(_checked(Entry(name, role, (public,), time.time(), expires_at, tuple(projects))))
+    return entries[-1]
+
+
+def change(path: Path, name: str, projects: Sequence[str] = (), **changed: object) -> Entry:
+    """Change an entry; return it.
+
+    Args:
+        projects: its patterns, in place of all former ones; empty: unchanged.
+        changed: new values of other fields, such as ``role``.
+
+    Raises:
+        ConfigError: the name is not in the file, a value is invalid, or the file can't be read or written.
+    """
+    _check_patterns(projects)
+    if projects:
+        changed["projects"] = tuple(projects)
+    with _changing(path) as entries:
+        entry = _named(path, entries, name)
+        made = entries[entries.index(entry)] = _checked(replace(entry, **changed))
+    return made
 
 
 def revoke(path: Path, name: str) -> None:
@@ -188,6 +224,12 @@ def _check_name(name: str) -> None:
         raise ConfigError(f'"{name}" is not a valid name: {NAME_WORDS}')
     if name in RESERVED:
         raise ConfigError(f'"{name}" is a name of the daemon\'s own; choose another')
+
+
+def _check_patterns(projects: Sequence[str]) -> None:
+    for pattern in projects:
+        if not re.fullmatch(PATTERN, pattern):
+            raise ConfigError(f'"{pattern}" is not a pattern of projects: {PATTERN_WORDS}')
 
 
 def _check_free(path: Path, entries: Sequence[Entry], name: str, public: str) -> None:

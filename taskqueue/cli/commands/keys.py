@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, cast, get_args
 
@@ -45,6 +46,11 @@ def public_key(written: str) -> str:
     return read_key(Path(written)).public
 
 
+def _end(written: str) -> float:
+    """Parse a DURATION, or ``never``, into seconds."""
+    return inf if written == "never" else times.some_seconds(written)
+
+
 def keys_option(command: Command) -> Command:
     """Add the option --keys to a command."""
     option = click.option(
@@ -72,7 +78,7 @@ def key() -> None:
     Example:
       taskqueue key server
       taskqueue key generate web1 --server PUBLIC
-      taskqueue key authorise web1 PUBLIC --role fetcher
+      taskqueue key authorise web1 PUBLIC --role fetcher --projects 'news-*'
     """
 
 
@@ -109,23 +115,53 @@ def generate(name: str, server: str | None, out: Path | None, keys: Path) -> Non
 @click.argument("name")
 @click.argument("public")
 @click.option("--role", type=click.Choice(ROLES), required=True, help="Rights of the key.")
+@click.option("--projects", multiple=True, metavar="GLOB", help="Projects that it reaches (repeatable).  [default: *]")
 @click.option("--expires", metavar="DURATION", type=times.some_seconds, help="Time until the key expires, such as 90d.")
 @keys_option
-def authorise(name: str, public: str, role: str, expires: float | None, keys: Path) -> None:
+def authorise(name: str, public: str, role: str, projects: tuple[str, ...], expires: float | None, keys: Path) -> None:
     """Let the owner of a key connect.
 
-    PUBLIC is the public key that `key generate` printed, or the key file that it made.
+    PUBLIC is the public key that `key generate` printed, or the key file that it made. To the key there are no
+    projects but those that match one of --projects, in which * stands for any text.
 
     \b
     Example:
-      taskqueue key authorise web1 PUBLIC --role fetcher
+      taskqueue key authorise web1 PUBLIC --role fetcher --projects 'news-*'
       taskqueue key authorise ops ops.key --role operator --expires 90d
     """
     from taskqueue.access import access_file
 
     expires_at = time.time() + expires if expires else None
-    access_file.authorise(keys, name, public_key(public), cast("Role", role), expires_at)
-    say(f"{name} may connect, as {role}.")
+    made = access_file.authorise(keys, name, public_key(public), cast("Role", role), expires_at, projects or ("*",))
+    say(f"{name} may connect, as {_who(made)}.")
+
+
+@key.command("set")
+@click.argument("name")
+@click.option("--role", type=click.Choice(ROLES), help="Rights of the key.")
+@click.option("--projects", multiple=True, metavar="GLOB", help="Projects that it reaches (repeatable).")
+@click.option("--expires", metavar="DURATION", type=_end, help="Time until the key expires, such as 90d, or never.")
+@keys_option
+def change(name: str, role: str | None, projects: tuple[str, ...], expires: float | None, keys: Path) -> None:
+    """Change what a name may do, and until when.
+
+    What is not given stays as it is; --projects replaces all former ones. It counts within a second, for connections
+    that exist, too. If the name loses a right or projects, its clients connect anew and the tasks of its fetchers go to
+    others.
+
+    \b
+    Example:
+      taskqueue key set web1 --projects 'news-*' --projects blog
+      taskqueue key set ops --role admin --expires never
+    """
+    from taskqueue.access import access_file
+
+    changed: dict[str, object] = {"role": role} if role else {}
+    if expires is not None:
+        changed["expires_at"] = None if expires == inf else time.time() + expires
+    if not changed and not projects:
+        raise click.UsageError("Give --role, --projects or --expires.")
+    say(f"{name} is now {_a(_who(access_file.change(keys, name, projects, **changed)))}.")
 
 
 @key.command("list")
@@ -147,7 +183,7 @@ def list_keys(as_json: bool, keys: Path) -> None:
     if as_json:
         print_lines(
             {
-                "name": each.name, "role": each.role, "keys": each.keys,
+                "name": each.name, "role": each.role, "projects": each.projects, "keys": each.keys,
                 "created_at": each.created_at, "expires_at": each.expires_at,
             }
             for each in entries
@@ -156,10 +192,10 @@ def list_keys(as_json: bool, keys: Path) -> None:
     from taskqueue.cli.output.tables import bare_table, show
     from taskqueue.terminal.screen import Text
 
-    table = bare_table(["name"], [], ["role", "public key", "made", "expires"])
+    table = bare_table(["name"], [], ["role", "projects", "public key", "made", "expires"])
     for each in entries:
         shown = ", ".join(public[:SHOWN_CHARS] for public in each.keys)
-        row = (each.name, each.role, shown, times.local(each.created_at), _end_of(each))
+        row = (each.name, each.role, ", ".join(each.projects), shown, times.local(each.created_at), _end_of(each))
         table.add_row(*map(Text, row))
     show(table)
 
@@ -167,8 +203,9 @@ def list_keys(as_json: bool, keys: Path) -> None:
 @key.command()
 @click.argument("name")
 @click.argument("what", metavar="REQUEST")
+@click.argument("project", required=False)
 @keys_option
-def may(name: str, what: str, keys: Path) -> int:
+def may(name: str, what: str, project: str | None, keys: Path) -> int:
     """Say whether a name may do something.
 
     Nothing is done. REQUEST is a message of the protocol, such as new-task or done, an action on a project, such as
@@ -177,23 +214,23 @@ def may(name: str, what: str, keys: Path) -> int:
     \b
     Example:
       taskqueue key may web1 done
-      taskqueue key may web1 pause
+      taskqueue key may web1 pause news-a
     """
     from taskqueue.access.access_file import read_entries
 
     right = _right_of(what)
     entry = next((each for each in read_entries(keys) or () if each.name == name), None)
-    if why_not := _why_not(entry, name, what, right):
+    if why_not := _why_not(entry, name, what, right, project):
         say(f"no: {why_not}")
         return 1
     assert entry is not None
-    say(f"yes: {name} is {_a(entry.role)}, and {what} takes the right {right}")
+    say(f"yes: {name} is {_a(_who(entry))}, and {what} takes the right {right}")
     return 0
 
 
-def _why_not(entry: Entry | None, name: str, what: str, right: Right) -> str:
+def _why_not(entry: Entry | None, name: str, what: str, right: Right, project: str | None) -> str:
     """Reason why the name may not do it; empty: it may."""
-    from taskqueue.protocol.callers import RIGHTS_OF
+    from taskqueue.protocol.callers import RIGHTS_OF, Scope
 
     if entry is None:
         return f"there is no key of {name}"
@@ -202,7 +239,14 @@ def _why_not(entry: Entry | None, name: str, what: str, right: Right) -> str:
     if right not in RIGHTS_OF[entry.role]:
         roles = " or ".join(role for role, rights in RIGHTS_OF.items() if right in rights)
         return f"{name} is {_a(entry.role)}, and {what} takes {_a(roles)}"
+    if project is not None and not Scope(entry.projects).has(project):
+        return f"{name} is {_a(_who(entry))}, and {project} is outside"
     return ""
+
+
+def _who(entry: Entry) -> str:
+    """Role and projects, such as ``fetcher of news-*``; of all projects the role alone."""
+    return entry.role if "*" in entry.projects else f"{entry.role} of {', '.join(entry.projects)}"
 
 
 def _right_of(what: str) -> Right:

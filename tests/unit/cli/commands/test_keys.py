@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from taskqueue.access.access_file import read_entries
 from taskqueue.access.key_file import read_key
@@ -107,6 +108,23 @@ def test_whoever_is_authorised_is_listed_until_it_is_revoked(capsys: pytest.Capt
     assert [entry.name for entry in read_entries(Path("data/access.json")) or ()] == ["ops"]
 
 
+def test_projects_of_a_name_are_listed_and_changed_in_place(capsys: pytest.CaptureFixture[str]) -> None:
+    run("authorise", "web1", PUBLIC, "--role", "fetcher", "--projects", "news-*", "--projects", "blog")
+    run("authorise", "ops", OTHER, "--role", "operator", "--expires", "1d")
+    before, ops = read_entries(Path("data/access.json")) or ()
+
+    first, second = map(json.loads, printed(capsys, "list", "--json").splitlines())
+    assert (first["projects"], second["projects"]) == (["news-*", "blog"], ["*"])
+    assert "news-*, blog" in printed(capsys, "list")
+
+    assert printed(capsys, "set", "web1", "--projects", "shop-?") == "web1 is now a fetcher of shop-?."
+    assert printed(capsys, "set", "web1", "--role", "operator", "--expires", "never")
+    assert printed(capsys, "set", "ops", "--projects", "*", "--expires", "never") == "ops is now an operator."
+    after, ops_after = read_entries(Path("data/access.json")) or ()
+    assert after == replace(before, role="operator", projects=("shop-?",))
+    assert ops_after == replace(ops, expires_at=None)
+
+
 def test_a_rotated_name_has_two_keys_until_the_rotation_is_finished() -> None:
     path = Path("data/access.json")
     run("authorise", "web1", PUBLIC, "--role", "fetcher")
@@ -130,6 +148,12 @@ def test_a_rotated_name_has_two_keys_until_the_rotation_is_finished() -> None:
         (["rotate", "web1", PUBLIC], 1, 'the key of "web1"'),
         (["rotate", "web1", "--finish"], 1, "has one key"),
         (["rotate", "web1"], 2, "--finish"),
+        (["authorise", "ben", OTHER, "--role", "admin", "--projects", "a b"], 1, '"a b" is not a pattern of projects'),
+        (["set", "web1", "--projects", ""], 1, '"" is not a pattern of projects'),
+        (["set", "web1", *(part for n in range(101) for part in ("--projects", f"p{n}"))], 1, "length <= 100"),
+        (["set", "web1", "--role", "king"], 2, "king"),
+        (["set", "web1"], 2, "Give --role"),
+        (["set", "ben", "--role", "admin"], 1, 'there is no key of "ben"'),
         (["generate", "a/b", "--server", PUBLIC], 2, "is not a valid name"),
         (["generate", "ben"], 2, "--server is missing"),
         (["may", "web1", "fly"], 2, "is none of"),
@@ -145,6 +169,23 @@ def test_what_can_not_be_says_why(
 
     assert said in capsys.readouterr().err
     assert Path("data/access.json").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("done news-a", "yes: web1 is a fetcher of news-*, and done takes the right work"),
+        ("done shop", "no: web1 is a fetcher of news-*, and shop is outside"),
+        ("pause shop", "no: web1 is a fetcher, and pause takes an operator or admin"),
+        ("done", "yes: web1 is a fetcher of news-*, and done takes the right work"),
+    ],
+)
+def test_may_says_in_which_projects(capsys: pytest.CaptureFixture[str], what: str, said: str) -> None:
+    run("authorise", "web1", PUBLIC, "--role", "fetcher", "--projects", "news-*")
+    capsys.readouterr()
+
+    assert run("may", "web1", *what.split()) == (0 if said.startswith("yes") else 1)
+    assert capsys.readouterr().out.strip() == said
 
 
 @pytest.mark.parametrize(
