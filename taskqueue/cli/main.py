@@ -3,7 +3,7 @@
     0    it worked
     1    it did not: one line on stderr says what, where, and what to do
     2    the command was not understood, or it, or a config file, has a setting that can't be
-    77   the daemon does not let this client in, or is not the one that its key is for
+    77   the daemon does not let this client in, is not the one that its key is for, or the key may not do this
     130  Ctrl-C
     141  the reader of its output closed it early, as in ``taskqueue status | head -1``
 
@@ -52,7 +52,7 @@ NOUNS: Final = {
     "store": "init, show, check, backup, restore …",
     "config": "init, check",
     "web": "start, token",
-    "key": "generate, authorise, list, may, revoke …",
+    "key": "generate, authorise, set, list, may, revoke …",
 }
 COMMANDS: Final = {**DAILY, **NOUNS}
 """Short helps by command name, for groups those of their commands. A command is the function of that name."""
@@ -72,6 +72,8 @@ BROKEN_PIPE: Final = 141
 WRONG_SETTING: Final = 2
 UNAUTHORISED: Final = 77
 """EX_NOPERM of sysexits.h."""
+STATUSES: Final = {"setting": WRONG_SETTING, "forbidden": UNAUTHORISED}
+"""Exit statuses by the code of a refusal; of any other code 1."""
 
 SPACE: Final = re.compile(r"[ \t\r\n]+")
 
@@ -110,8 +112,8 @@ def taskqueue() -> None:
     1.5h or 2d, a TIME "2027-01-31 18:00", 18:00, yesterday, now or unix seconds.
 
     The exit status is 0 if it worked, 1 if it did not (a line on stderr says why), 2 if the command was not
-    understood, or a setting is invalid, 77 if the daemon does not accept its key, 130 after Ctrl-C, 141 if the reader
-    of its output closed it early.
+    understood, or a setting is invalid, 77 if the daemon does not accept its key, or not for this, 130 after Ctrl-C,
+    141 if the reader of its output closed it early.
 
     \b
     Example:
@@ -176,8 +178,10 @@ def _main(arguments: Sequence[str]) -> int:
         )
     except Unauthorised as error:
         return _print_problems("taskqueue", [str(error)], UNAUTHORISED)
+    except RequestRejected as error:
+        return _print_problems("taskqueue", [_message(error)], STATUSES.get(error.code, 1))
     except (TaskQueueError, OSError) as error:
-        return _print_problems("taskqueue", [_message(error)], WRONG_SETTING if _is_of_a_setting(error) else 1)
+        return _print_problems("taskqueue", [_message(error)], 1)
     except UnicodeEncodeError as error:  # a file whose name has letters that this locale does not
         problem = f'"{error.object}": the locale of this process knows only {error.encoding}; set LC_ALL=C.UTF-8'
         return _print_problems("taskqueue", [problem], WRONG_SETTING)
@@ -251,10 +255,6 @@ def _sentence(message: str) -> str:
 
 def _hint(error: click.UsageError) -> str:
     return f"See `{_where(error)} --help`."
-
-
-def _is_of_a_setting(error: TaskQueueError | OSError) -> bool:
-    return isinstance(error, RequestRejected) and error.code == "setting"
 
 
 def _message(error: TaskQueueError | OSError) -> str:
