@@ -184,10 +184,12 @@ class Loop:
     def _receive_and_turn(self) -> None:
         if self._untold:
             self._tell_read_again()
+        incoming, refused = self._receive()
+        # Not earlier: what comes by their next connections must not be answered before they are cut off.
         if cut := self._router.cut_peers.take():
             self._inbox.drop(cut)
             self._cut += cut
-        incoming, refused = self._receive()
+            incoming = [each for each in incoming if each.peer not in cut]
         now = self._clock.now()
         if self._service.due_at <= now.boot:
             self._service.beat(now.boot)

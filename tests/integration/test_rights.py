@@ -1,8 +1,12 @@
-"""Which requests each role may send, on a real socket: what docs/reference/rights.md says."""
+"""Rights of keys on a real socket, by role and by project, as docs/reference/rights.md has them."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +17,7 @@ import pytest
 import zmq
 from msgspec.structs import replace
 
-from taskqueue import Client, RequestRejected, Worker
+from taskqueue import AsyncClient, Client, RequestRejected, Worker, new_task
 from taskqueue.access import access_file
 from taskqueue.access.key_file import KeyFile, make_key, server_key, write_new_key
 from taskqueue.access.rights import request_name
@@ -23,7 +27,7 @@ from taskqueue.protocol.codec import encode
 from taskqueue.protocol.examples import EXAMPLES
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.messages import REQUESTS, AnyRequest
-from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory
+from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, DaemonFactory
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "rights.md").read_text(encoding="utf-8")
 
@@ -64,7 +68,7 @@ def allowed(role: Role) -> set[str]:
     }
 
 
-Authorise = Callable[[str, Role], KeyFile]
+Authorise = Callable[..., KeyFile]
 
 
 @pytest.fixture
@@ -77,11 +81,11 @@ def it(daemon: DaemonFactory, tmp_path: Path) -> Daemon:
 
 @pytest.fixture
 def authorise(tmp_path: Path) -> Authorise:
-    """Make a key of a name, and let it in with a role."""
+    """Make a key of a name, and let it in with a role, to all projects or those that match patterns."""
 
-    def authorise(name: str, role: Role) -> KeyFile:
+    def authorise(name: str, role: Role, *projects: str) -> KeyFile:
         made = make_key(name, server_key(tmp_path).public)
-        access_file.authorise(tmp_path / "access.json", name, made.public, role)
+        access_file.authorise(tmp_path / "access.json", name, made.public, role, projects=projects or ("*",))
         return made
 
     return authorise
@@ -189,3 +193,197 @@ def test_a_worker_that_may_not_work_ends_with_the_reason(it: Daemon, authorise: 
 
     with pytest.raises(RequestRejected, match="hello with capacity takes a fetcher"):
         worker.run()
+
+
+# ------------------------------------------------------------------------------------------------ projects
+
+
+@pytest.fixture
+def shops(it: Daemon) -> Daemon:
+    """A daemon with keys and projects, some of which begin with ``news-``."""
+    it.configure(projects={"news-a": {}, "news-b": {}, "shop": {}})
+    return it
+
+
+def said_of(errors: dict[str, str]) -> dict[str, str]:
+    """Errors by url, without the name of the project, which is all that may differ."""
+    return {url: re.sub(r'"[a-z]+"', "?", error) for url, error in errors.items()}
+
+
+def test_of_pushes_in_one_message_only_those_of_other_projects_fail(shops: Daemon, authorise: Authorise) -> None:
+    producer, admin = authorise("web1", "producer", "news-*"), authorise("anna", "admin")
+    shops.start()
+
+    async def push_all() -> list[str | BaseException]:
+        async with AsyncClient(shops.url, key=producer) as client:
+            await client.daemon.show()  # from here on they leave together
+            projects = ("shop", "news-a", "bank", "news-b")
+            pushes = (client.push(project, f"http://site/{project}") for project in projects)
+            return await asyncio.gather(*pushes, return_exceptions=True)
+
+    shop, a, bank, b = asyncio.run(push_all())
+
+    assert (a, b) == ("new", "new")
+    assert isinstance(shop, RequestRejected)
+    assert isinstance(bank, RequestRejected)
+    assert (shop.code, bank.code) == ("forbidden", "forbidden")
+    assert shop.reason.startswith('project: web1 reaches news-*, and project "shop" is outside')
+    assert bank.reason == shop.reason.replace("shop", "bank")
+    with Client(shops.url, key=admin) as client:
+        assert client.projects.get("shop").totals.new == 0
+        with pytest.raises(RequestRejected):
+            client.projects.get("bank")
+    shops.wait_for_log("forbidden count=1 key=web1")
+
+
+def test_a_push_of_many_counts_those_outside_as_rejected(shops: Daemon, authorise: Authorise) -> None:
+    producer = authorise("web1", "producer", "news-*")
+    shops.start()
+
+    with Client(shops.url, key=producer) as client:
+        pushed = client.push_many(
+            "news-a", ["http://site/1", new_task("http://site/2", project="shop"), "http://site/3"]
+        )
+
+    assert (pushed.new, pushed.rejected) == (2, 1)
+    assert pushed.errors[0].startswith("task 1: project: web1 reaches news-*")
+
+
+def test_parents_of_other_projects_are_refused_whether_they_exist_or_not(shops: Daemon, authorise: Authorise) -> None:
+    producer, admin = authorise("web1", "producer", "news-*"), authorise("anna", "admin")
+    shops.start()
+    errors = {}
+
+    with Client(shops.url, key=admin) as client:
+        client.push("shop", "http://site/", taskid="known")
+    with Client(shops.url, key=producer) as client:
+        for parent in (("shop", "known"), ("shop", "unknown"), ("bank", "known")):
+            url = f"http://site/{'/'.join(parent)}"
+            with pytest.raises(RequestRejected) as refused:
+                client.push("news-a", url, depends_on=[parent])
+            errors[url] = f"{refused.value.code}: {refused.value.reason}"
+        assert client.push("news-a", "http://site/", depends_on=[("news-b", "x")]) == "new"
+
+    (same,) = set(said_of(errors).values())
+    assert same.startswith("forbidden: depends_on: web1 reaches news-*, and project ? is outside")
+
+
+def test_a_report_counts_although_some_of_its_new_tasks_are_of_other_projects(
+    shops: Daemon, authorise: Authorise
+) -> None:
+    fetcher, admin = authorise("web1", "fetcher", "news-*"), authorise("anna", "admin")
+    shops.start()
+
+    with Client(shops.url, key=admin) as client:
+        client.push("news-a", "http://site/", taskid="page")
+    with Client(shops.url, key=fetcher) as client:
+        (task,) = client.select(projects=["news-a"])
+        said = client.done(
+            task,
+            [
+                "http://site/1",
+                new_task("http://site/2", project="news-b"),
+                new_task("http://site/3", project="shop"),
+                new_task("http://site/4", project="bank"),
+                new_task("http://site/5", depends_on=[("shop", "x")]),
+            ],
+        )
+
+    assert (said.outcome, said.new) == ("done", ["new", "new", "rejected", "rejected", "rejected"])
+    assert sorted(said.reasons) == [2, 3, 4]
+    assert said.reasons[3] == said.reasons[2].replace("shop", "bank")
+    with Client(shops.url, key=admin) as client:
+        assert client.tasks.get("news-a", "page").state == "success"
+        assert [client.projects.get(name).totals.new for name in ("news-a", "news-b", "shop")] == [2, 1, 0]
+
+
+def test_leases_of_other_projects_are_not_in_force_for_a_key(shops: Daemon, authorise: Authorise) -> None:
+    fetcher, admin = authorise("web1", "fetcher", "news-*"), authorise("anna", "admin")
+    shops.start()
+
+    with Client(shops.url, key=admin) as owner, Client(shops.url, key=fetcher) as client:
+        owner.push("shop", "http://site/")
+        (task,) = owner.select()
+        client.push("news-a", "http://site/")
+        (own,) = client.select(projects=["news-a"])
+
+        with pytest.raises(RequestRejected, match='project "shop" is outside') as refused:
+            client.done(task)
+        assert refused.value.code == "forbidden"
+        client.release(task)
+        assert owner.projects.get("shop").counts.processing == 1
+        assert client.done(own).outcome == "done"
+        assert owner.done(task).outcome == "done"
+
+
+def test_a_fetcher_of_some_projects_has_to_name_them(shops: Daemon, authorise: Authorise) -> None:
+    fetcher, admin = authorise("web1", "fetcher", "news-*", "blog"), authorise("anna", "admin")
+    shops.start()
+
+    with Client(shops.url, key=admin) as client:
+        for project in ("shop", "news-a"):
+            client.push(project, "http://site/")
+    with Client(shops.url, key=fetcher) as client:
+        with pytest.raises(RequestRejected, match=r"^name projects: your key has news-\*, blog$") as refused:
+            client.select()
+        with pytest.raises(RequestRejected, match='project "shop" is outside'):
+            client.select(projects=["news-a", "shop"])
+        assert [task.project for task in client.select(2, projects=["news-a", "news-b"])] == ["news-a"]
+    assert refused.value.code == "forbidden"
+
+
+def test_a_worker_that_names_no_projects_ends_with_what_its_key_has(
+    shops: Daemon, authorise: Authorise, tmp_path: Path
+) -> None:
+    write_new_key(tmp_path / "web1.key", authorise("web1", "fetcher", "news-*"))
+    shops.start()
+    (tmp_path / "crawler.py").write_text("def crawl(task): pass\n")
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "taskqueue", "work", "crawler:crawl", "--daemon", shops.url, "--key", "web1.key"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        timeout=WAIT_SECONDS, check=False,
+    )  # fmt: skip
+
+    assert ended.returncode == 77
+    assert ended.stderr.splitlines()[-1] == "taskqueue: name projects: your key has news-*"
+
+
+def test_more_projects_reach_clients_that_are_connected(shops: Daemon, authorise: Authorise, tmp_path: Path) -> None:
+    producer = authorise("web1", "producer", "news-*")
+    shops.start()
+
+    with Client(shops.url, key=producer) as client:
+        with pytest.raises(RequestRejected, match="reaches news-"):
+            client.push("shop", "http://site/")
+        access_file.change(tmp_path / "access.json", "web1", ["news-*", "shop"])
+        shops.wait_for_log("keys-read")
+        assert client.push("shop", "http://site/") == "new"
+        assert client.daemon.show().shell["closed_revoked"] == 0
+
+
+def test_a_fetcher_whose_key_loses_projects_gets_no_more_of_them_and_goes_on_with_the_others(
+    shops: Daemon, authorise: Authorise, tmp_path: Path
+) -> None:
+    fetcher, admin = authorise("web1", "fetcher", "news-*", "shop"), authorise("anna", "admin")
+    shops.configure(fetcher_timeout=3600.0)
+    shops.start()
+
+    with Client(shops.url, key=admin) as owner, Client(shops.url, key=fetcher) as client:
+        owner.push("shop", "http://site/")
+        (held,) = client.select(projects=["news-a", "shop"])
+        access_file.change(tmp_path / "access.json", "web1", ["news-*"])
+        shops.wait_for_log("key-narrowed key=web1 connections=1")
+        while owner.projects.get("shop").counts.ready == 0:
+            pass
+
+        with pytest.raises(RequestRejected, match='project "shop" is outside'):
+            client.done(held)
+        with pytest.raises(RequestRejected, match='project "shop" is outside'):
+            client.select(projects=["news-a", "shop"])
+        owner.push("news-a", "http://site/")
+        (task,) = client.select(2, projects=["news-a"])
+        assert client.done(task).outcome == "done"
+        (again,) = owner.select(projects=["shop"])
+        assert (again.taskid, owner.tasks.get("shop", again.taskid).crashes) == (held.taskid, 0)
+        owner.done(again)

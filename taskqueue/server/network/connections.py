@@ -70,7 +70,7 @@ class Connection:
         measured: the kernel reports its progress.
         is_cut: nothing is sent on it any more.
         is_announced: the guard has heard that it was opened.
-        is_revoked: its key may not connect any more.
+        is_revoked: it is closed because of its key, and not heard any more.
         public: its public key; empty: there are no keys.
         holder: owner of the key.
     """

@@ -2,13 +2,14 @@
 
     peer ──CURVE handshake──► libzmq ──public key──► zap ──200, the key──► the connection serves
                                                       └──400──────────────► closed; its client is told
-    access file ──changed, SIGHUP──► read again ──► connections of keys that are gone: closed, the loop is told
+    access file ──changed, SIGHUP──► read again ──► connections of keys that lost something: closed, the loop is told
 
 libzmq asks by ZAP (RFC 27) after a peer has proven to have its key. The key in the answer comes with each message of
 the connection, as its User-Id.
 
 1. Which connections have ended is read before each answer: see ``connections``.
-2. A key that expires is like one that is revoked at that moment.
+2. A key that expires is like one that is revoked at that moment. If its owner loses a right or projects, its
+   connections are closed, too: it comes again, and what it holds or waits for by its former rights is gone.
 3. An address that begins more than HASTY_MOST connections within a second finds the others closed at once, before any
    handshake, which costs the daemon's side 1 ms.
 """
@@ -163,17 +164,22 @@ class Door:
         self._cut_revoked()
 
     def _cut_revoked(self) -> None:
-        """Close the connections of keys that were revoked, or have expired."""
+        """Close the connections of keys that were revoked, have expired, or whose owner may do less than before."""
         self._expires_at = self._next_expiry()
-        cut: Counter[str] = Counter()
+        cut: Counter[tuple[str, str]] = Counter()
         for connection in self._connections.all():
             holder = connection.holder
-            if holder is None or connection.is_revoked or self._keys.still_has(holder, connection.public):
+            if holder is None or connection.is_revoked:
                 continue
-            cut[holder.name] += self._connections.revoke(connection)
+            latest = self._keys.latest(holder, connection.public)
+            if latest is None or holder.has_more_than(latest):
+                event = "key-revoked" if latest is None else "key-narrowed"
+                cut[event, holder.name] += self._connections.revoke(connection)
+            else:
+                connection.holder = latest
         self._connections.meters.closed_revoked += cut.total()
-        for name, count in cut.items():
-            log.warning("key-revoked key=%s connections=%d", name, count)
+        for (event, name), count in cut.items():
+            log.warning("%s key=%s connections=%d", event, name, count)
 
     def _next_expiry(self) -> float:
         return time.time() + self._keys.seconds_to_expiry()

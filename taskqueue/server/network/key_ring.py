@@ -74,8 +74,12 @@ class KeyRing:
 
     def still_has(self, entry: Entry, public: str) -> bool:
         """Whether the key belongs to the same owner as before."""
+        return self.latest(entry, public) is not None
+
+    def latest(self, entry: Entry, public: str) -> Entry | None:
+        """The present entry of the same owner; None: the key is not the owner's any more."""
         now = self.holder(public)
-        return now is not None and (now.name, now.created_at) == (entry.name, entry.created_at)
+        return now if now is not None and (now.name, now.created_at) == (entry.name, entry.created_at) else None
 
     def caller_of(self, name: str) -> Caller:
         """Return the caller with the key of this name, by the last reading of the file."""

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import zmq
@@ -109,3 +109,28 @@ def test_what_a_peer_has_sent_that_is_cut_is_dropped_and_others_keep_their_turn(
     taken = queue.take(0.0)
     assert taken is not None
     assert taken.payload == b"again"
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_less"),
+    [
+        ({}, False),
+        ({"projects": ["news-*", "blog", "shop"]}, False),
+        ({"projects": ["*"]}, False),
+        ({"projects": ["news-*"]}, True),
+        ({"role": "admin"}, False),
+        ({"role": "producer"}, True),
+        ({"role": "operator"}, True),
+        ({"expires_at": 1e10}, False),
+    ],
+)
+def test_a_name_that_loses_a_right_or_a_project_has_less_than_before(
+    changed: dict[str, Any], is_less: bool, path: Path
+) -> None:
+    access_file.authorise(path, "web1", make_key("web1").public, "fetcher", projects=["news-*", "blog"])
+    (before,) = access_file.read_entries(path) or ()
+
+    after = access_file.change(path, "web1", **changed)
+
+    assert before.has_more_than(after) == is_less
+    assert access_file.read_entries(path) == (after,)
