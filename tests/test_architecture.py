@@ -271,7 +271,6 @@ APART = {
     "client.connection.greeting": "bytes of ZMTP on a plain socket, where all else of a client is libzmq's",
     "client.worker.loop_watch": "a thread, where all else of a worker runs in its event loop",
     "client.worker.tracing": "OpenTelemetry need not be installed",
-    "core.answers": "what a request that is repeated gets, beside what a turn does",
     "core.steps.flow_check": "where a flow is checked, for who looks for it by name",
     "server.network.file_watch": "what the kernel knows of a file, and nothing of keys",
     "server.network.tcp": "what the kernel knows, whose words address, cookie and progress others have names for, too",

@@ -4,9 +4,15 @@ request ──► known number ─────────► the kept answer ag
         ──► new number ───────────► done, or refused ──► the outcome is kept, if it was done
         ──► read only ────────────► answered anew each time
         ──► push that may close a cycle ──► waits for the search, and later changes of its session wait behind it
+        ──► session of another key's owner ──► refused, and nothing is told of it
+
+A session belongs to the owner of the key that spoke in it first: a name and the time of its authorisation, so a name
+that was revoked and authorised anew is another owner. Without keys every client may speak in every session.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from msgspec import Raw
 
@@ -21,16 +27,27 @@ from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.fetchers import Hello, HelloWanted
 from taskqueue.protocol.messages import Incoming, Outgoing
 
+TOO_FAR: Final = "n: {n} is too far after {latest}, the last number of this session; choose a new session"
+NOT_YOURS: Final = "session: it belongs to the owner of another key; choose a new session"
+
 
 def answer_request(turn: TurnState, incoming: Incoming) -> None:
     """Answer a request, unless it has to wait."""
-    request = incoming.request
-    session = turn.state.session(request.session, turn.now)
+    request, owner = incoming.request, incoming.caller.owner
+    session = turn.state.sessions.get(request.session)
+    if session is None:
+        session = turn.state.session(request.session, turn.now, owner)
+    elif owner and session.owner != owner:
+        if session.owner:
+            _refuse(turn, incoming, "not-yours", NOT_YOURS)
+            return
+        turn.give_session(session, owner)
+    turn.state.hear(session, turn.now)
     if session.kept_requests is None:
         session.learn(_kept_outcomes(turn, session))
     rule = RULES[type(request)]
     if not session.follows(request.n) and (rule.keeps or isinstance(request, Hello)):
-        _refuse_jump(turn, session, incoming)
+        _refuse(turn, incoming, "too-far", TOO_FAR.format(n=request.n, latest=session.latest))
         return
     if session.peer != incoming.peer and turn.state.connections.move(session, incoming.peer):
         turn.freed[session.id] = session
@@ -52,11 +69,10 @@ def answer_waited(turn: TurnState, incoming: Incoming) -> None:
         _do(turn, session, incoming)
 
 
-def _refuse_jump(turn: TurnState, session: Session, incoming: Incoming) -> None:
-    """Refuse an implausible number; the answer goes to the sender, which may not be the session's own client."""
-    n = incoming.request.n
-    reason = f"n: {n} is too far after {session.latest}, the last number of this session; choose a new session"
-    turn.outgoing.append(Outgoing(incoming.peer, ErrorReply(n=n, code="too-far", reason=reason), False, session.id))
+def _refuse(turn: TurnState, incoming: Incoming, code: str, reason: str) -> None:
+    """Refuse a request; the answer goes to the sender, which may not be the session's own client."""
+    reply = ErrorReply(n=incoming.request.n, code=code, reason=reason)
+    turn.outgoing.append(Outgoing(incoming.peer, reply, False, incoming.request.session))
 
 
 def _want_hello(turn: TurnState, session: Session, incoming: Incoming) -> None:

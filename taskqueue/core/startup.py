@@ -49,7 +49,8 @@ def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now)
         if not flow.record.is_accepted:
             state.wall_timers.note(("stage", flow.number), flow.record.staged_at + flows.STAGE_SECONDS)
     for record in sorted(loaded.sessions, key=lambda record: record.heard_at):
-        state.session(record.session, now).saved_at = record.heard_at
+        session = state.session(record.session, now)
+        session.saved_at, session.owner = record.heard_at, record.owner
     state.wall_timers.note(("failures", 0), state.failures.old_at)
     state.daemon_minutes.events = state.grand_totals.events()
     return turn

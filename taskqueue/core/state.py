@@ -176,15 +176,19 @@ class State:
 
     # ------------------------------------------------------------------------------------ sessions
 
-    def session(self, name: str, now: Now) -> Session:
-        """Return the session with this id, marked active now; an unknown one is created."""
+    def session(self, name: str, now: Now, owner: str = "") -> Session:
+        """Return the session with this id, marked active now; an unknown one is created for this owner."""
         session = self.sessions.get(name)
         if session is None:
-            session = self.sessions[name] = Session(name, now.boot, self.secret)
+            session = self.sessions[name] = Session(name, now.boot, self.secret, owner)
             self.boot_timers.note(("forget", name), now.boot + self.config.session_timeout)
-        self.sessions.move_to_end(name)
-        session.heard_at = now.boot
+        self.hear(session, now)
         return session
+
+    def hear(self, session: Session, now: Now) -> None:
+        """Mark the session active now."""
+        self.sessions.move_to_end(session.id)
+        session.heard_at = now.boot
 
     def dismiss(self, session: Session) -> None:
         """Send the session no tasks until its next hello."""

@@ -174,7 +174,13 @@ class TurnState:
         wall = self.now.wall
         if not session.saved_at <= wall < session.saved_at + 60:
             session.saved_at = wall
-            self.changes.writes.sessions.append(SessionRecord(session.id, wall))
+            self.changes.writes.sessions.append(SessionRecord(session.id, wall, session.owner))
+
+    def give_session(self, session: Session, owner: str) -> None:
+        """Make a session that has no owner belong to this one, also in the store."""
+        session.owner = owner
+        session.saved_at = 0.0
+        self.save_session(session)
 
     def forget_session(self, session: Session) -> None:
         """Delete a session without leases, with its stored outcomes."""

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from msgpack import packb
 from rocksdict import Options, Rdict
 
-from taskqueue.core.model.records import ProjectRecord
+from taskqueue.core.model.records import ProjectRecord, SessionRecord, WriteSet
 from taskqueue.errors import Fenced, FormatError, StoreError
 from taskqueue.protocol.fields import Setting
 from taskqueue.store.contract import Batch, Store
+from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META, Migrations
 from taskqueue.store.records.layout import FAMILIES
@@ -570,6 +572,22 @@ def test_what_was_said_in_format_7_has_its_present_names(ground: Ground) -> None
         "slot": {"by": "host", "delay": 2.5},
         "keep": {"failed": "30d", "then": "forget"},
     }
+
+
+def test_sessions_of_format_8_have_no_owner_and_later_ones_keep_theirs(ground: Ground) -> None:
+    store = ground.open()
+    puts = {META: [(FORMAT_KEY, b"8")], layout.SESSIONS: [(layout.session_key("old"), packb(("old", 5.0)))]}
+    store.write(store.begin(), Batch(puts=puts))
+    ground.close()
+
+    ledger = Ledger(ground.open())
+    [former] = ledger.begin("boot").sessions
+    ledger.commit(WriteSet(sessions=[SessionRecord("new", 6.0, "web1 7.5")]))
+    ground.close()
+
+    found = Ledger(ground.open()).begin("boot").sessions
+    assert former == SessionRecord("old", 5.0)
+    assert {record.session: record.owner for record in found} == {"old": "", "new": "web1 7.5"}
 
 
 def test_a_format_that_is_not_a_number_is_refused(ground: Ground) -> None:

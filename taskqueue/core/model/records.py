@@ -210,10 +210,16 @@ class StagedTask(NamedTuple):
 
 
 class SessionRecord(Struct, array_like=True):
-    """Session, as stored: unix seconds at which it was last active, to within a minute."""
+    """Session, as stored.
+
+    Attributes:
+        heard_at: unix seconds at which it was last active, to within a minute.
+        owner: owner of the key that spoke in it first; empty if none has.
+    """
 
     session: str
     heard_at: float
+    owner: str = ""
 
 
 class DroppedSession(NamedTuple):

@@ -1,6 +1,7 @@
 """Sessions of clients: their requests, leases, connections, and when they were last heard.
 
-A session is one run of one client process, whatever connections it uses. As a *producer* it sends numbered requests;
+A session is one run of one client process, whatever connections it uses. With keys it belongs to the owner of the key
+that spoke in it first, and no other key may speak in it. As a *producer* it sends numbered requests;
 the answers to the last ``OUTCOME_WINDOW`` of them are kept, so that a repeat is answered and not done again. As a
 *fetcher* it has a capacity, and ``select`` messages to it are numbered, so that a lost one is sent again.
 
@@ -91,6 +92,7 @@ class Session:
         id: chosen by the client; a secret between it and the daemon.
         pseudonym: shown in place of the id.
         mask: turns a number into a token: see ``chance``.
+        owner: ``Caller.owner`` of the key that spoke in it first; empty if none has.
         peer: connection at which it was last heard.
         address: address of its machine then, to be shown.
         heard_at: boot-clock seconds at which it was last heard.
@@ -146,6 +148,7 @@ class Session:
         "leases",
         "mask",
         "name",
+        "owner",
         "passed",
         "peer",
         "priority",
@@ -160,8 +163,9 @@ class Session:
         "waits",
     )  # fmt: skip
 
-    def __init__(self, session: str, heard_at: Boot, secret: bytes) -> None:
+    def __init__(self, session: str, heard_at: Boot, secret: bytes, owner: str = "") -> None:
         self.id = session
+        self.owner = owner
         self.pseudonym, self.mask = derive(secret, session)
         self.peer = Peer(b"")
         self.address = ""

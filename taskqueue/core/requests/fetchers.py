@@ -92,6 +92,9 @@ def hello(turn: TurnState, session: Session, message: Hello) -> Welcome | None:
         state.memory.ended_changed(+len(session.ended))
         _send_unseen(turn, session, message.seen)
         _enrol(turn, session, message.projects)
+        if session.owner and session.capacity and not session.saved_at and state.config.has_room:
+            # Before its first report, too, no other key is to end its leases after a restart.
+            turn.save_session(session)
     config = state.config
     answer = Welcome(
         n=message.n,

@@ -12,6 +12,7 @@
     6 ──► 7   nothing is rewritten: records may have the time of the first push from now on; older versions can't
               read it
     7 ──► 8   overrides of ``project-set`` are in tables, ``slot`` and ``keep``: see ``setting_names``
+    8 ──► 9   nothing is rewritten: sessions may have an owner from now on, whom older versions would forget
 
 A step contains the older format itself, and uses ``layout`` only where the two agree: when ``layout`` changes, parts
 that a step used are copied here. A step works page by page, and running it again writes the same.
@@ -87,6 +88,7 @@ MIGRATIONS: Final[Migrations] = {
     5: join_spellings,
     6: leave_all,
     7: rename_settings,
+    8: leave_all,
 }
 
 

@@ -19,6 +19,7 @@ RETRY_SECONDS: Final = 2
 STATUS_OF_CODE: Final = {
     "forbidden": 403,
     "full": 429,
+    "not-yours": 409,
     "too-large": 413,
     "too-old": 503,
     "too-far": 503,

@@ -9,7 +9,7 @@ either process, and with several web processes, for as long as the daemon rememb
 hour) after its last request, unless ``max_sessions`` others came after.
 
 The number is a digest of the request. The daemon accepts no number in a session that is far from the known ones, so it
-refuses a key that comes with another request: ``too-old`` or ``too-far``.
+refuses a key that comes with another request: ``too-old`` or ``too-far``; or from another owner: ``not-yours``.
 
 Each key is a session of the daemon. So that keys don't push out the sessions of fetchers, one web process opens at most
 KEYS_MOST in KEYS_SECONDS, and refuses more.
@@ -77,7 +77,7 @@ class Repeats:
         try:
             yield known
         except RequestRejected as error:
-            if error.code in ("too-old", "too-far"):
+            if error.code in ("too-old", "too-far", "not-yours"):
                 detail = f"{HEADER}: this key came with another request before; each request needs its own"
                 raise Problem(422, detail, HEADER, "key-reused") from None
             raise

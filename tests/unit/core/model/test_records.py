@@ -112,7 +112,7 @@ KEPT: list[tuple[Struct, str]] = [
     ),
     (
         SessionRecord("s", 1e9),
-        "92a173cb41cdcd6500000000",
+        "93a173cb41cdcd6500000000a0",
     ),
     (
         BucketRecord("shared", 2.5, 77.25),
@@ -157,6 +157,10 @@ KEPT: list[tuple[Struct, str]] = [
 def test_a_record_has_the_bytes_that_it_always_had(record: Struct, written: str) -> None:
     assert encode(record).hex() == written
     assert decode(bytes.fromhex(written), type=type(record)) == record
+
+
+def test_a_session_from_before_sessions_had_owners_is_read() -> None:
+    assert decode(bytes.fromhex("92a173cb41cdcd6500000000"), type=SessionRecord) == SessionRecord("s", 1e9, "")
 
 
 @pytest.mark.parametrize(("fields", "cut"), [("dc0015", 4), ("dc0016", 2)], ids=["growing", "held_back"])

@@ -1,0 +1,138 @@
+"""A session belongs to the owner of the key that spoke in it first; a lease belongs to its token."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.callers import EVERYBODY, Caller
+from taskqueue.protocol.daemon import Verify
+from taskqueue.protocol.fetchers import Extend, Fetchers, FetchersReply, Hello, Release, TokensReply
+from taskqueue.protocol.fields import Peer
+from taskqueue.protocol.messages import AnyRequest, Incoming
+from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply
+from taskqueue.protocol.values import TaskReport
+from tests.unit.core.conftest import Fetcher, World, task
+
+SILENCE: Final = 61.0
+
+OURS: Final = Caller("ours", "admin", 1.0)
+THEIRS: Final = Caller("theirs", "admin", 2.0)
+ANEW: Final = Caller("ours", "admin", 3.0)
+"""A name that was revoked and authorised anew."""
+
+
+def push(session: str, n: int, *taskids: str) -> NewTasks:
+    return NewTasks(session=session, n=n, project="news", tasks=[task(each) for each in taskids])
+
+
+def reply_to(world: World, caller: Caller, request: AnyRequest) -> str:
+    """Return the error code of the answer to this caller; empty: it was none."""
+    world.caller = caller
+    reply = world.answer(request)
+    return reply.code if isinstance(reply, ErrorReply) else ""
+
+
+@pytest.fixture
+def ours(world: World) -> Fetcher:
+    """Make a fetcher with our key that holds the tasks a and b."""
+    world.caller = OURS
+    world.push("news", task("a"), task("b"))
+    return world.fetcher(capacity=2)
+
+
+@pytest.mark.parametrize("stranger", [THEIRS, ANEW], ids=["another", "authorised-anew"])
+def test_another_key_gets_no_answer_of_a_session_not_even_a_kept_one(world: World, stranger: Caller) -> None:
+    first = push("s", 1, "a")
+    assert reply_to(world, OURS, first) == ""
+
+    for request in (first, push("s", 2, "b"), Hello(session="s", n=3), Verify(session="s", n=4)):
+        assert reply_to(world, stranger, request) == "not-yours"
+    world.caller = OURS
+
+    assert world.ask(NewTasksReply, first).outcomes == ["new"]
+    assert world.counts().ready == 1
+
+
+def test_a_refusal_for_another_key_goes_to_its_sender_and_the_session_stays_where_it_is(
+    world: World, ours: Fetcher
+) -> None:
+    incoming = Incoming(Peer(b"elsewhere"), ours.answers(), caller=THEIRS)
+    turn = world.scheduler.begin(world.now, [incoming])
+    (refusal,) = turn.decide(world.ledger.find(turn.needs)).outgoing
+    ours.finish_all()
+    world.push("news", task("c"))
+
+    assert refusal.peer == b"elsewhere"
+    assert list(ours.held) == ["c"]
+
+
+def test_another_key_does_not_keep_a_silent_fetcher_alive(world: World, ours: Fetcher) -> None:
+    for _ in range(4):
+        world.advance(SILENCE / 4)
+        assert reply_to(world, THEIRS, Hello(session=ours.session, n=world.n(), capacity=2)) == "not-yours"
+
+    world.caller = OURS
+    assert world.show("a").state == "ready"
+
+
+def test_a_session_without_an_owner_takes_the_first_key_that_speaks(world: World) -> None:
+    assert reply_to(world, EVERYBODY, push("s", 1, "a")) == ""
+    world.restart()
+
+    assert reply_to(world, OURS, push("s", 1, "a")) == ""
+    world.restart()
+    assert reply_to(world, THEIRS, push("s", 1, "a")) == "not-yours"
+
+
+def test_a_session_has_its_owner_after_a_restart(world: World) -> None:
+    assert reply_to(world, OURS, push("s", 1, "a")) == ""
+    world.advance(3000)
+    assert reply_to(world, OURS, push("s", 2, "b")) == ""
+    world.restart()
+
+    assert reply_to(world, THEIRS, push("s", 2, "b")) == "not-yours"
+    assert reply_to(world, OURS, push("s", 2, "b")) == ""
+
+
+def test_a_fetcher_that_has_reported_nothing_yet_has_its_owner_after_a_restart(world: World, ours: Fetcher) -> None:
+    world.restart()
+
+    assert reply_to(world, THEIRS, Hello(session=ours.session, n=world.n())) == "not-yours"
+    world.caller = OURS
+    ours.hello()
+    assert ours.done("a") == "done"
+
+
+def test_a_daemon_without_keys_lets_every_client_speak_in_every_session_whose_owner_stays(world: World) -> None:
+    assert reply_to(world, OURS, push("s", 1, "a")) == ""
+    world.advance(3000)
+    assert reply_to(world, EVERYBODY, push("s", 2, "b")) == ""
+    world.restart()
+
+    assert reply_to(world, THEIRS, push("s", 3, "c")) == "not-yours"
+    assert reply_to(world, OURS, push("s", 3, "c")) == ""
+
+
+def test_a_lease_belongs_to_its_token_whatever_key_reports_extends_or_releases_it(world: World, ours: Fetcher) -> None:
+    world.push("news", task("c"))
+    ours.hello(capacity=3)
+    world.caller = THEIRS
+
+    report = TaskReport("news", "a", ours.held["a"].token)
+    done = world.ask(DoneReply, Done(session="processor", n=world.n(), tasks=[report]))
+    extended = world.ask(TokensReply, Extend(session="processor", n=world.n(), leases=ours.leases("b"), seconds=5.0))
+    released = world.ask(TokensReply, Release(session="processor", n=world.n(), leases=ours.leases("c")))
+
+    assert (done.outcomes, extended.counted, released.counted) == (["done"], 1, 1)
+    assert world.show("a").state == "success"
+
+
+def test_a_refused_stranger_leaves_no_trace_among_the_fetchers(world: World, ours: Fetcher) -> None:
+    world.advance(30)
+    reply_to(world, THEIRS, Hello(session=ours.session, n=world.n(), capacity=9, name="stranger"))
+
+    (shown,) = world.ask(FetchersReply, Fetchers(session="x", n=world.n())).fetchers
+    assert (shown.name, shown.capacity, shown.silent_seconds) == ("fetcher", 2, 30)
