@@ -94,6 +94,10 @@ class AccessList:
         """The caller of this name, with its present role; without any right if the name is gone."""
         return self._callers.get(name) or Caller(name, None)
 
+    def owners(self, now: float) -> frozenset[str]:
+        """Return the owners of the keys that may connect: see ``Caller.owner``."""
+        return frozenset(self._callers[entry.name].owner for entry in self.entries if entry.is_valid(now))
+
     def next_expiry(self, now: float) -> float:
         """Unix seconds at which the next entry expires; inf: none does."""
         ends = (entry.expires_at for entry in self.entries if entry.expires_at is not None)

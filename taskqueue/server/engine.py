@@ -90,7 +90,7 @@ class Engine:
         undelivered: Sequence[Outgoing],
         reloaded: Sequence[str] | None,
         figures: DaemonMinute | None,
-        cut: Sequence[Peer] = (),
+        cut: Sequence[Peer | str] = (),
     ) -> TurnResult:
         """Decide and commit one turn; its replies may be sent when the syncer has synced its last write.
 
@@ -99,7 +99,7 @@ class Engine:
             undelivered: selects of the previous turn that could not be sent.
             reloaded: settings changed by a reload of the config; None without a reload.
             figures: figures of the last minute; None if they are stored already.
-            cut: peers whose connections were closed because their key was revoked.
+            cut: peers whose connections were closed because their key was revoked, and owners of revoked keys.
 
         Raises:
             StoreError: no reply of the turn may be sent; the epoch has ended.
@@ -122,7 +122,7 @@ class Engine:
         undelivered: Sequence[Outgoing],
         reloaded: Sequence[str] | None,
         figures: DaemonMinute | None,
-        cut: Sequence[Peer],
+        cut: Sequence[Peer | str],
     ) -> TurnResult:
         meters = self._meters
         began = ticks()

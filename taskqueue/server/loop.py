@@ -117,7 +117,7 @@ class Loop:
         self._figures: DaemonMinute | None = None
         self._cpu = 0.0
         self._undelivered: list[Outgoing] = []
-        self._cut: list[Peer] = []
+        self._cut: list[Peer | str] = []
         self._untold: list[Peer] = []
         self._stopping = False
         self._outbox = Outbox(router.send)
@@ -187,9 +187,9 @@ class Loop:
         incoming, refused = self._receive()
         # Not earlier: what comes by their next connections must not be answered before they are cut off.
         if cut := self._router.cut_peers.take():
-            self._inbox.drop(cut)
+            self._inbox.drop(each for each in cut if not isinstance(each, str))
             self._cut += cut
-            incoming = [each for each in incoming if each.peer not in cut]
+            incoming = [each for each in incoming if each.peer not in cut and each.caller.owner not in cut]
         now = self._clock.now()
         if self._service.due_at <= now.boot:
             self._service.beat(now.boot)
@@ -330,7 +330,7 @@ class Loop:
         """
         engine = self._begin(self._config)
         self._new_config = None
-        self._undelivered, self._cut = [], []
+        self._undelivered = []
         self._untold = self._router.peers()
         self._summary.begin(engine.projects)
         self._poller = Poller(

@@ -221,7 +221,7 @@ class WatchedWorld(World):
         flaws: Sequence[Flaws] = (),
         config: CoreConfig | None = None,
         figures: DaemonMinute | None = None,
-        cut: Sequence[Peer] = (),
+        cut: Sequence[Peer | str] = (),
     ) -> list[AnyReply]:
         """Take a turn; see World."""
         replies = super().turn(*requests, flaws=flaws, config=config, figures=figures, cut=cut)

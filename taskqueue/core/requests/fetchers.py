@@ -159,10 +159,10 @@ def fall_silent(turn: TurnState, session: Session) -> None:
         state.silent[session.id] = session
 
 
-def cut_off(turn: TurnState, peers: Iterable[Peer]) -> None:
-    """The daemon has closed the connections of these peers for good: return their tasks, and blame none for it."""
-    state, cut = turn.state, dict.fromkeys(peers)
-    for session in [each for each in state.sessions.values() if each.peer in cut]:
+def cut_off(turn: TurnState, cut: Iterable[Peer | str]) -> None:
+    """Return the tasks of these peers, whose connections are closed for good, and owners, and blame none for it."""
+    state, gone = turn.state, dict.fromkeys(cut)
+    for session in [each for each in state.sessions.values() if each.peer in gone or each.owner in gone]:
         state.connections.forget(session)
         session.peer = Peer(b"")
         session.crashed = {}

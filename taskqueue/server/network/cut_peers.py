@@ -1,4 +1,4 @@
-"""Peers whose connections the guard has cut for good, on their way to the loop, which it wakes."""
+"""Peers whose connections the guard has cut for good, and owners without a key, on their way to the loop."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ class CutPeers:
     """A queue from the guard's thread to the loop's, with a file descriptor that ends its sleep."""
 
     def __init__(self) -> None:
-        self._peers: deque[Peer] = deque()
+        self._cut: deque[Peer | str] = deque()
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
-    def add(self, peer: Peer) -> None:
-        """Tell the loop of a peer."""
-        self._peers.append(peer)
+    def add(self, cut: Peer | str) -> None:
+        """Tell the loop of a peer, or of an owner (``Caller.owner``) whose key was revoked or has expired."""
+        self._cut.append(cut)
         os.eventfd_write(self._event, 1)
 
-    def take(self) -> list[Peer]:
-        """The peers that were cut since the last call."""
+    def take(self) -> list[Peer | str]:
+        """Take the peers that were cut, and the owners that may not connect any more, since the last call."""
         taken = []
-        while self._peers:
-            taken.append(self._peers.popleft())
+        while self._cut:
+            taken.append(self._cut.popleft())
         return taken
 
     def fileno(self) -> int:

@@ -106,6 +106,7 @@ class Door:
         self._watch = FileWatch(keys.path)
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._expires_at = self._next_expiry()
+        self._owners = keys.owners()
         self._haste = SparseLog()
         self._second = 0
         self._begun: Counter[str] = Counter()
@@ -164,7 +165,11 @@ class Door:
         self._cut_revoked()
 
     def _cut_revoked(self) -> None:
-        """Close the connections of keys that were revoked, have expired, or whose owner may do less than before."""
+        """Close the connections of keys that were revoked, have expired, or whose owner may do less than before.
+
+        The loop is told of owners that are gone: one may hold tasks without a connection, or by another one than that
+        at which its sessions were last heard.
+        """
         self._expires_at = self._next_expiry()
         cut: Counter[tuple[str, str]] = Counter()
         for connection in self._connections.all():
@@ -178,6 +183,9 @@ class Door:
             else:
                 connection.holder = latest
         self._connections.meters.closed_revoked += cut.total()
+        before, self._owners = self._owners, self._keys.owners()
+        for owner in before - self._owners:
+            self._connections.cut_peers.add(owner)
         for (event, name), count in cut.items():
             log.warning("%s key=%s connections=%d", event, name, count)
 

@@ -85,6 +85,10 @@ class KeyRing:
         """Return the caller with the key of this name, by the last reading of the file."""
         return self._list.caller_of(name)
 
+    def owners(self) -> frozenset[str]:
+        """Return the owners of the keys that may connect, by the last reading of the file."""
+        return self._list.owners(time.time())
+
     def names(self) -> int:
         """Number of names in the file."""
         return len(self._list.entries) - len(self._own)

@@ -196,7 +196,7 @@ class World:
         flaws: Sequence[Flaws] = (),
         config: CoreConfig | None = None,
         figures: DaemonMinute | None = None,
-        cut: Sequence[Peer] = (),
+        cut: Sequence[Peer | str] = (),
     ) -> list[AnyReply]:
         """Take one turn with these requests; return the replies, without taking further turns."""
         heard = self.heard(*requests)

@@ -130,6 +130,26 @@ def test_a_lease_belongs_to_its_token_whatever_key_reports_extends_or_releases_i
     assert world.show("a").state == "success"
 
 
+def test_all_sessions_of_an_owner_whose_key_is_revoked_give_their_tasks_back_and_none_is_blamed(
+    world: World, ours: Fetcher
+) -> None:
+    world.push("news", task("c"), task("d"))
+    world.caller = THEIRS
+    kept = world.fetcher(capacity=1, name="kept")
+    world.caller = ANEW
+    anew = world.fetcher(capacity=1, name="anew")
+    world.restart()
+
+    world.turn(cut=[OURS.owner])
+    world.settle()
+
+    assert {taskid: world.show(taskid).state for taskid in "abcd"} == {
+        "a": "ready", "b": "ready", "c": "processing", "d": "processing",
+    }  # fmt: skip
+    assert {(world.show(taskid).crashes, len(world.show(taskid).history)) for taskid in "ab"} == {(0, 0)}
+    assert (kept.taken, anew.taken) == (["c"], ["d"])
+
+
 def test_a_refused_stranger_leaves_no_trace_among_the_fetchers(world: World, ours: Fetcher) -> None:
     world.advance(30)
     reply_to(world, THEIRS, Hello(session=ours.session, n=world.n(), capacity=9, name="stranger"))
