@@ -16,7 +16,7 @@ from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.session import Session
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.base import AnyReply, ChangeRequest
+from taskqueue.protocol.base import MAX_ACTOR_CHARS, AnyReply, ChangeRequest
 from taskqueue.protocol.messages import Incoming
 
 Answer = Callable[[TurnState, Session, Incoming], AnyReply | None]
@@ -35,7 +35,13 @@ SLOW_MS: Final = 10.0
 
 
 class Who(NamedTuple):
-    """Author of a change: actor and address."""
+    """Author of a change.
+
+    Attributes:
+        actor: name of its key and what its client says of itself, such as ``ops (said: cron@web1)``; without keys only
+            the latter; MAX_ACTOR_CHARS at most.
+        address: address of its machine.
+    """
 
     actor: str
     address: str
@@ -115,5 +121,10 @@ def in_halves(answer: Callable[[TurnState, Any, Needs], Halves]) -> tuple[Answer
 
 
 def _who(session: Session, incoming: Incoming) -> Who:
+    """Return the author of a change: with keys the key's name, and behind it what the client says of itself."""
     said = incoming.request.actor if isinstance(incoming.request, ChangeRequest) else ""
-    return Who(said or session.label, incoming.address)
+    name = incoming.caller.name
+    if name and said:
+        room = MAX_ACTOR_CHARS - len(f"{name} (said: )")
+        name = f"{name} (said: {said if len(said) <= room else f'{said[: room - 1]}…'})"
+    return Who(name or said or session.label, incoming.address)

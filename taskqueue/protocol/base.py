@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, Generic, TypeVar
 
 from msgspec import Meta, Struct
 
 from taskqueue.protocol.fields import PROTOCOL, SessionId
+
+MAX_ACTOR_CHARS: Final = 128
 
 
 class AnyReply:
@@ -73,10 +75,11 @@ class ChangeRequest(Request[R_co], kw_only=True):
     """Fields of a request by which a user changes something.
 
     Attributes:
-        actor: user for whom the client asks, such as anna@web1, for ``taskqueue log``; empty: the name of the session.
+        actor: user for whom the client asks, such as anna@web1, for ``taskqueue log``, where it stands behind the name
+            of the client's key; empty: the name of the session.
     """
 
-    actor: Annotated[str, Meta(max_length=128)] = ""
+    actor: Annotated[str, Meta(max_length=MAX_ACTOR_CHARS)] = ""
 
 
 class ErrorReply(Reply, tag="error"):

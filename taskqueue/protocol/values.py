@@ -420,8 +420,8 @@ class Change(Struct, frozen=True, omit_defaults=True, gc=False):
         number: number of the entry; later entries have larger ones.
         at: unix seconds of the change.
         what: command that makes such a change, such as ``project set``, ``cron set`` or ``config reload``.
-        actor: user who asked: as the request says, or the name or pseudonym of its session; ``SIGHUP``: sender of that
-            signal.
+        actor: name of the key, such as ops, and what its client said of itself: ``ops (said: cron@web1)``. Without keys
+            what the client said, or the name or pseudonym of its session; ``SIGHUP``: sender of that signal.
         address: address of the client's machine; empty: unknown.
         project: project that changed; empty: not about one project.
         group: group that changed as a whole; empty: none.

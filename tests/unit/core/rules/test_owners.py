@@ -11,7 +11,9 @@ from taskqueue.protocol.callers import EVERYBODY, Caller
 from taskqueue.protocol.daemon import Verify
 from taskqueue.protocol.fetchers import Extend, Fetchers, FetchersReply, Hello, Release, TokensReply
 from taskqueue.protocol.fields import Peer
+from taskqueue.protocol.insight import Log, LogReply
 from taskqueue.protocol.messages import AnyRequest, Incoming
+from taskqueue.protocol.projects import ProjectDo
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply
 from taskqueue.protocol.values import TaskReport
 from tests.unit.core.conftest import Fetcher, World, task
@@ -148,6 +150,19 @@ def test_all_sessions_of_an_owner_whose_key_is_revoked_give_their_tasks_back_and
     }  # fmt: skip
     assert {(world.show(taskid).crashes, len(world.show(taskid).history)) for taskid in "ab"} == {(0, 0)}
     assert (kept.taken, anew.taken) == (["c"], ["d"])
+
+
+def test_the_key_comes_first_in_the_log_and_what_its_client_says_of_itself_behind_it(world: World) -> None:
+    world.push("news")
+    for caller, said in ((OURS, "anna@web1"), (OURS, ""), (EVERYBODY, "anna@web1"), (OURS, "a" * 128)):
+        world.caller = caller
+        world.answer(ProjectDo(session=f"person {world.n()}", n=world.n(), project="news", action="pause", actor=said))
+
+    world.caller = EVERYBODY
+    entries = world.ask(LogReply, Log(session="reader", n=world.n())).entries
+    longest, *others = [entry.actor for entry in entries]
+    assert others == ["anna@web1", "ours", "ours (said: anna@web1)"]
+    assert (len(longest), longest[:13], longest[-3:]) == (128, "ours (said: a", "a…)")
 
 
 def test_a_refused_stranger_leaves_no_trace_among_the_fetchers(world: World, ours: Fetcher) -> None:
