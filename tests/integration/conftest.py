@@ -25,6 +25,8 @@ import msgpack
 import pytest
 import zmq
 
+from taskqueue.access.key_file import KeyFile
+from taskqueue.client.connection.connection import present_key
 from taskqueue.store.postgres.postgres_snapshot import DatabaseSnapshot
 from taskqueue.store.postgres.session import Target, target_of
 from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
@@ -185,7 +187,9 @@ class Peer:
         seen: number of the last ``select`` that ``receive`` returned.
     """
 
-    def __init__(self, url: str, session: str | None = None, routing_id: bytes = b"") -> None:
+    def __init__(
+        self, url: str, session: str | None = None, routing_id: bytes = b"", key: KeyFile | None = None
+    ) -> None:
         self.session = session or uuid.uuid4().hex
         self.n = self.seen = 0
         self.aside: list[Message] = []
@@ -195,6 +199,8 @@ class Peer:
             self.socket.setsockopt(direction, WAIT_SECONDS * 1000)
         if routing_id:
             self.socket.setsockopt(zmq.ROUTING_ID, routing_id)
+        if key is not None:
+            present_key(self.socket, key)
         self.socket.connect(url)
 
     def send(self, kind: str, **fields: Any) -> int:
@@ -304,8 +310,10 @@ def peer() -> Iterator[PeerFactory]:
     """Connect a peer to a daemon, or to an address."""
     with ExitStack() as stack:
 
-        def connect(to: Daemon | str, session: str | None = None, routing_id: bytes = b"") -> Peer:
-            it = Peer(to if isinstance(to, str) else to.url, session, routing_id)
+        def connect(
+            to: Daemon | str, session: str | None = None, routing_id: bytes = b"", key: KeyFile | None = None
+        ) -> Peer:
+            it = Peer(to if isinstance(to, str) else to.url, session, routing_id, key)
             stack.callback(it.close)
             return it
 

@@ -71,7 +71,8 @@ class Client:
     Methods raise ``RequestTimeout`` if no answer came in time, ``RequestRejected`` if the daemon refused,
     ``MessageTooLarge`` instead of sending more than the daemon accepts, and ``ClientClosed`` after ``close``. While the
     daemon is away, requests wait; the client sends them again when the daemon is back, and the daemon carries out each
-    only once.
+    only once. If the key of the client has got another name meanwhile, a change whose first answer was lost raises
+    ``RequestRejected`` with the code ``not-yours``, because it may have been made.
 
     Args:
         daemon: address of the daemon; None: the environment's TASKQUEUE_DAEMON, or else tcp://127.0.0.1:7400.

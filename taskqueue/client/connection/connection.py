@@ -254,14 +254,19 @@ class Heard(NamedTuple):
     down: Callable[[Wire, str], None]
 
 
+def present_key(socket: zmq.Socket[bytes], key: KeyFile) -> None:
+    """Have a socket that is not connected yet prove this key, and refuse any other daemon than the key's."""
+    socket.setsockopt(zmq.CURVE_PUBLICKEY, bytes.fromhex(key.public))
+    socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(key.secret))
+    socket.setsockopt(zmq.CURVE_SERVERKEY, bytes.fromhex(key.server))
+
+
 def _dealer(
     context: zmq.Context[zmq.Socket[bytes]], address: Address, most_bytes: int, key: KeyFile | None
 ) -> zmq.Socket[bytes]:
     socket = context.socket(zmq.DEALER)
     if key is not None:
-        socket.setsockopt(zmq.CURVE_PUBLICKEY, bytes.fromhex(key.public))
-        socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(key.secret))
-        socket.setsockopt(zmq.CURVE_SERVERKEY, bytes.fromhex(key.server))
+        present_key(socket, key)
     socket.setsockopt(zmq.IPV6, int(address.is_ipv6))
     socket.setsockopt(zmq.IMMEDIATE, 1)
     socket.setsockopt(zmq.LINGER, 0)

@@ -31,6 +31,12 @@ Rules:
 9. A session that is refused because a number is too old, or too far, has another user. The client goes on in a new
    session, in which the numbers go on, too, so that no answer is taken for another's. Tasks dispatched to the old
    session are still reported.
+   A session that is ``not-yours`` belongs to a key that this client had before. It goes on in a new one, too, and takes
+   its requests along as their refusals come: each goes to the new session under its number. A change by a user that had
+   been sent more than once may have been done for the former key, so it fails instead; anything else may be done twice
+   without harm, because a known task is merged and a token counts once. Hellos state tasks of the old session as
+   running, so that they occupy places. The daemon takes them back after ``fetcher_timeout`` from the silent session, so
+   from then on they count as ended.
 10. A request that is sent again waits longer each time, so that a slow daemon recovers: see ``silence``,
    ``unavailable`` and ``dropped``.
 """
@@ -103,7 +109,7 @@ class Refused(NamedTuple):
 
 
 class Renewed(NamedTuple):
-    """Event: a hello was refused because another client uses the session, so a new session has taken its place."""
+    """Event: another client, or another key, has the session, so a new session has taken its place."""
 
     error: ErrorReply
 
@@ -160,32 +166,51 @@ class Call:
     """A request without an answer.
 
     Attributes:
+        request: what is asked.
+        session: session in which it is asked.
+        frame: its bytes.
         ends: tokens that its answer ends, those of a ``done`` or ``release``.
         waits: seconds that the daemon may take on purpose.
         due_at: time of its next sending.
         drops: times that the daemon has dropped it, as a new epoch showed.
         tries: times that it was sent since it was last dropped.
+        sent: times that it was sent in this session.
     """
 
-    __slots__ = ("drops", "due_at", "ends", "frame", "tries", "waits")
+    __slots__ = ("drops", "due_at", "ends", "frame", "request", "sent", "session", "tries", "waits")
 
-    def __init__(self, frame: bytes, ends: list[int], waits: float = 0.0) -> None:
+    def __init__(self, request: AnyRequest, frame: bytes, ends: list[int], waits: float = 0.0) -> None:
+        self.request = request
+        self.session = request.session
         self.frame = frame
         self.ends = ends
         self.waits = waits
         self.due_at = -inf
-        self.drops = self.tries = 0
+        self.drops = self.tries = self.sent = 0
+
+    @property
+    def may_move(self) -> bool:
+        """True if nothing was done by its only sending, which was refused, or if doing it twice does no harm."""
+        return self.sent <= 1 or not isinstance(self.request, ChangeRequest)
+
+    def move(self, session: str, n: int) -> None:
+        """Make it due in another session."""
+        self.session = self.request.session = session
+        self.request.n = n
+        self.frame = encode(self.request)
+        self.drops = self.tries = self.sent = 0
+        self.due_at = -inf
 
 
 def call_of(request: AnyRequest, frame: bytes) -> Call:
     """Make the call of a request that is to be sent as these bytes."""
     if isinstance(request, Done):
-        return Call(frame, [item.token if item else 0 for item in request.tasks])
+        return Call(request, frame, [item.token if item else 0 for item in request.tasks])
     if isinstance(request, Release):
-        return Call(frame, [ref.token for ref in request.leases])
+        return Call(request, frame, [ref.token for ref in request.leases])
     if isinstance(request, WaitingRequest):
-        return Call(frame, [], request.seconds)
-    return Call(frame, [])
+        return Call(request, frame, [], request.seconds)
+    return Call(request, frame, [])
 
 
 # ------------------------------------------------------------------------------------------------ the session
@@ -195,6 +220,14 @@ REQUESTS_IN_FLIGHT: Final = OUTCOME_WINDOW - 8
 
 IN_COMPANY: Final = ("too-old", "too-far")
 """Codes of refusals that a session with a single user never gets."""
+
+NOT_YOURS: Final = "not-yours"
+"""Code of refusals in a session that belongs to another key."""
+
+MAYBE_DONE: Final = (
+    "the client has another key than before, for which this may have been done already; look before you ask again"
+)
+"""Reason of a change that is not repeated in another session."""
 
 FOREIGN_NUMBERS: Final = 1 << 61
 """First number of requests that are not this session's; its own never get this far."""
@@ -247,6 +280,9 @@ class ClientSession:
         self._hello_tries = 0
         self._gap_after = -1
         self._sent_to = 0  # epoch of the daemon that has what is unanswered; 0: unknown
+        self._moved: set[int] = set()  # calls moved to another session since the connection was made
+        self._former: dict[int, None] = {}  # tokens among the leases that were dispatched to another session
+        self._former_until = 0.0
 
     # ------------------------------------------------------------------------------------ what is asked
 
@@ -354,6 +390,7 @@ class ClientSession:
         self.capacity = 0
         self._leases = {token: None for token in self._leases if token in self._passed}
         self._running.clear()
+        self._former.clear()
         self.say_hello()
 
     def connected(self) -> None:
@@ -361,6 +398,7 @@ class ClientSession:
         for call in chain(self._unanswered.values(), self._waiting.values()):
             call.due_at = -inf
         self._sent_to = 0
+        self._moved.clear()
         self.say_hello()
 
     def holds(self, token: int) -> bool:
@@ -392,6 +430,7 @@ class ClientSession:
                 frames.append(call.frame)
                 call.due_at = now + call.waits + silence(call.tries)
                 call.tries += 1
+                call.sent += 1
         return frames
 
     def next_at(self) -> float:
@@ -434,10 +473,10 @@ class ClientSession:
                 n=self._last_hello,
                 capacity=self.capacity,
                 projects=self.projects,
-                holds=list(self._leases),
+                holds=[token for token in self._leases if token not in self._former],
                 seen=self.seen,
                 name=self.name,
-                running=list(self._running),
+                running=list(self._running.union(token for token in self._former if token not in self._passed)),
                 passed=list(self._passed),
                 slots=self.places,
                 priority=self.priority,
@@ -522,7 +561,8 @@ class ClientSession:
         if welcome.n == self._last_hello and self._hello_at > now:
             self._hello_tries = 0
             self._hello_at = now + self.fetcher_timeout / HEARTBEATS if self.capacity or self._leases else inf
-            return Welcomed(welcome, restarted, self._heed_ended(welcome.ended), handed_out)
+            ended = chain(welcome.ended, self._former) if now >= self._former_until else welcome.ended
+            return Welcomed(welcome, restarted, self._heed_ended(ended), handed_out)
         return Welcomed(welcome, restarted, [], handed_out)
 
     def _heed_ended(self, tokens: Iterable[int]) -> list[int]:
@@ -538,6 +578,8 @@ class ClientSession:
         call = self._unanswered.get(error.n) or self._waiting.get(error.n)
         if call is None:
             return self._refused_hello(error, now) if error.n in (0, self._last_hello) else None
+        if error.code == NOT_YOURS and error.n < FOREIGN_NUMBERS:
+            return self._disowned(call, error, now)
         if error.code != "unavailable":
             if error.code in IN_COMPANY and self._first_n < error.n <= self._last_n and self._renew():
                 self.say_hello()
@@ -545,10 +587,26 @@ class ClientSession:
         call.due_at = now + unavailable(call.tries - 1)
         return Refused(error)
 
+    def _disowned(self, call: Call, error: ErrorReply, now: float) -> SessionEvent | None:
+        """Take a call of a session that belongs to another key to this client's next session."""
+        if error.n in self._moved and call.session == self.id:
+            return None  # Refused once more, as it was sent twice to the session before.
+        is_renewed = call.session == self.id and self._disown(now)
+        if call.session == self.id:
+            return self._answered(error, now)
+        if is_renewed:
+            self.say_hello()
+        if not call.may_move:
+            return self._answered(ErrorReply(n=error.n, code=error.code, reason=MAYBE_DONE), now)
+        call.move(self.id, error.n)
+        self._moved.add(error.n)
+        return Renewed(error) if is_renewed else None
+
     def _refused_hello(self, error: ErrorReply, now: float) -> Refused | Renewed | None:
-        if error.code in IN_COMPANY and error.n <= self._first_n:
+        is_foreign = error.code == NOT_YOURS
+        if (is_foreign or error.code in IN_COMPANY) and error.n <= self._first_n:
             return None
-        if error.code in IN_COMPANY and self._renew():
+        if (is_foreign and self._disown(now)) or (error.code in IN_COMPANY and self._renew()):
             self._hello_at = now + unavailable(self._hello_tries - 1)
             return Renewed(error)
         if error.code == "unavailable" and self._hello_at > now:
@@ -561,6 +619,14 @@ class ClientSession:
             return False
         self.id, self._first_n = self._another(), self._last_n
         self.seen, self._gap_after = 0, -1
+        return True
+
+    def _disown(self, now: float) -> bool:
+        """Go on in another session, because this one belongs to another key; leases of this one are in force so far."""
+        if not self._renew():
+            return False
+        self._former = dict(self._leases)
+        self._former_until = now + self.fetcher_timeout
         return True
 
     def _answered(self, reply: AnyReply, now: float) -> Answered | None:
@@ -580,6 +646,7 @@ class ClientSession:
     def _drop(self, tokens: Iterable[int]) -> None:
         for token in tokens:
             self._leases.pop(token, None)
+            self._former.pop(token, None)
             self._passed.discard(token)
 
 

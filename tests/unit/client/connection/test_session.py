@@ -29,7 +29,7 @@ from taskqueue.protocol.fetchers import Hello, HelloWanted, Hung, LeaseRef, Rele
 from taskqueue.protocol.fields import OUTCOME_WINDOW, Token
 from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.operations import OperationShow
-from taskqueue.protocol.projects import ProjectWait, WaitReply
+from taskqueue.protocol.projects import ProjectDo, ProjectWait, WaitReply
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply
 from taskqueue.protocol.values import Assignment, NewTask, TaskReport
 
@@ -323,6 +323,121 @@ def test_a_request_that_is_too_old_is_refused_once_and_later_ones_go_to_another_
 
     session.submit(verify())
     assert {(request.session, request.n) for request in heard(session, 1.0)} == {("s1", second + 1), ("s1", second + 2)}
+
+
+def not_yours(n: int) -> ErrorReply:
+    return ErrorReply(n=n, code="not-yours", reason="session: it belongs to the owner of another key")
+
+
+def moved(session: ClientSession, now: float) -> list[tuple[str, int]]:
+    """Return session and number of what is sent now, hellos left out."""
+    return [(each.session, each.n) for each in heard(session, now) if not isinstance(each, Hello)]
+
+
+def pause() -> ProjectDo:
+    return ProjectDo(project="p", action="pause")
+
+
+def test_each_request_of_a_session_of_another_key_goes_to_a_new_one_under_its_number_once_it_is_refused() -> None:
+    session = session_with_others()
+    first, second, third = session.submit(done(11)), session.submit(pause()), session.submit(ProjectWait(project="p"))
+    heard(session, 1.0)
+
+    assert answer(session, not_yours(second), 1.0) == Renewed(not_yours(second))
+    assert moved(session, 1.0) == [("s1", second)]
+    assert answer(session, not_yours(first), 1.0) is None
+    assert answer(session, not_yours(third), 1.0) is None
+    assert moved(session, 1.0) == [("s1", first), ("s1", third)]
+    assert answer(session, DoneReply(n=first, outcomes=["done"])) == Answered(
+        first, DoneReply(n=first, outcomes=["done"])
+    )
+
+
+def test_a_change_that_an_earlier_key_may_have_made_is_not_repeated_and_its_caller_is_told_so() -> None:
+    session = session_with_others()
+    change, push = session.submit(pause()), session.submit(NewTasks(project="p", tasks=[NewTask("a", "http://a/")]))
+    heard(session, 1.0)
+    session.connected()
+    heard(session, 2.0)
+
+    told = answer(session, not_yours(change), 2.0)
+    assert isinstance(told, Answered)
+    assert isinstance(told.reply, ErrorReply)
+    assert (told.reply.code, "may have been done" in told.reply.reason) == ("not-yours", True)
+    answer(session, not_yours(push), 2.0)
+    assert moved(session, 2.0) == [("s1", push)]
+
+
+def test_a_second_refusal_of_what_was_sent_twice_leaves_it_in_the_new_session() -> None:
+    session = session_with_others()
+    push = session.submit(NewTasks(project="p", tasks=[NewTask("a", "http://a/")]))
+    heard(session, 1.0)
+    session.connected()
+    heard(session, 2.0)
+    for _ in range(2):
+        answer(session, not_yours(push), 2.0)
+
+    assert moved(session, 2.0) == [("s1", push)]
+    session.connected()
+    heard(session, 3.0)
+    answer(session, not_yours(push), 3.0)
+    assert moved(session, 3.0) == [("s2", push)]
+
+
+def test_a_fetcher_with_another_key_states_what_it_holds_as_running_in_a_new_session() -> None:
+    session = session_with_others()
+    select(session, 1, 11, 12)
+    session.start(11)
+    session.say_hello()
+    (old,) = hellos(session, 1.0)
+
+    assert isinstance(answer(session, not_yours(old.n), 1.0), Renewed)
+
+    (new,) = hellos(session, 2.0)
+    assert (new.session, new.seen, new.holds, sorted(new.running)) == ("s1", 0, [], [11, 12])
+    told = welcome(session, new.n, 2.0)
+    assert isinstance(told, Welcomed)
+    assert told.ended == []
+    assert session.holds(11)
+    assert session.holds(12)
+    session.submit(done(11))
+    (report,) = heard(session, 2.0)
+    answer(session, DoneReply(n=report.n, outcomes=["done"]))
+    assert not session.holds(11)
+    select(session, 1, 13)
+    session.say_hello()
+    (next_one,) = hellos(session, 3.0)
+    assert (next_one.holds, sorted(next_one.running)) == ([13], [11, 12])
+
+
+def test_what_a_former_session_held_has_ended_when_the_daemon_finds_that_session_silent() -> None:
+    session = session_with_others()
+    select(session, 1, 11)
+    session.say_hello()
+    answer(session, not_yours(hellos(session, 1.0)[0].n), 1.0)
+    for now, ended in ((60.0, []), (62.0, [11])):
+        session.say_hello()
+        told = welcome(session, hellos(session, now)[0].n, now)
+        assert isinstance(told, Welcomed)
+        assert told.ended == ended
+
+    assert session.is_idle
+
+
+def test_a_request_in_a_session_that_others_may_repeat_is_refused_if_it_is_not_yours() -> None:
+    session = session_with_others()
+    n = session.submit_known(verify(), "shared", FOREIGN_NUMBERS)
+
+    assert answer(session, not_yours(n)) == Answered(n, not_yours(n))
+    assert session.id == "s"
+
+
+def test_a_client_with_a_single_session_is_told_that_it_is_not_its_own() -> None:
+    session = greeted()
+    n = session.submit(verify())
+    heard(session, 1.0)
+
+    assert answer(session, not_yours(n), 1.0) == Answered(n, not_yours(n))
 
 
 def test_a_refusal_of_an_older_hello_means_nothing() -> None:
