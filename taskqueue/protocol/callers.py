@@ -69,10 +69,10 @@ class Scope:
 
 
 class Caller:
-    """Owner of the key by which a request came.
+    """Owner of the key by which a request came, or user who sent it by ipc.
 
     Attributes:
-        name: of the key; empty: the daemon has no keys.
+        name: of the key, or user:NAME; empty: the daemon has no keys.
         role: its role; None: the key is not in the access file any more, so it may do nothing.
         owner: name, and when it was authorised, by which a name that was revoked and authorised anew is told from the
             former one; empty: the daemon has no keys.

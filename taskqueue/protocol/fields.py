@@ -29,7 +29,10 @@ Token = NewType("Token", int)
 """Number of one lease of one task; it is never used twice, so reports can't be confused, and can't be guessed."""
 
 Peer = NewType("Peer", bytes)
-"""Routing id of a socket: the present address of a client. The session identifies the client."""
+"""Present address of a client: the routing id of its socket, with its name if callers have names.
+
+The session identifies the client.
+"""
 
 UNSAID: Final[Any] = float("0")
 """Zero as the default of a field, where it means never or at once. msgspec leaves a number out only if it *is* the

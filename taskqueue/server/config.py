@@ -35,12 +35,13 @@ from taskqueue.alike import did_you_mean, there_are
 from taskqueue.calendar import Calendar
 from taskqueue.core.model.events import EVENT_KINDS, EventKind
 from taskqueue.errors import ConfigError, SettingError
+from taskqueue.protocol.callers import Role
 from taskqueue.protocol.choices import NAME_WORDS
 from taskqueue.protocol.fields import ProjectName
 from taskqueue.server.syncer import Durability
 from taskqueue.settings import reader
 from taskqueue.settings.change_text import HIDDEN, HIDDEN_FIELD, pairs, value_text
-from taskqueue.settings.description import DURATION, SIZE, described
+from taskqueue.settings.description import ALONE, DURATION, SIZE, described
 from taskqueue.settings.layer_size import too_long
 from taskqueue.settings.reader import Note
 from taskqueue.settings.settings import CoreConfig, Layer, Pace, Settings, contradictions, merge, problems
@@ -49,6 +50,8 @@ Address = Annotated[
     str,
     Meta(pattern=r"\A(tcp|ipc)://.+\Z", extra={"words": 'an address such as "tcp://127.0.0.1:7400"'}),
 ]
+ADDRESSES: Final = ALONE | {"words": 'an address such as "tcp://127.0.0.1:7400", or a list of 1 to 16 of them'}
+Addresses = Annotated[tuple[Address, ...], Meta(min_length=1, max_length=16, extra=ADDRESSES)]
 WebBind = Annotated[
     str, Meta(pattern=r"\A(|.+:\d{1,5})\Z", extra={"words": 'empty or HOST:PORT, such as "127.0.0.1:7401"'})
 ]
@@ -77,16 +80,20 @@ class DaemonSection(Struct, frozen=True):
     """[daemon]. Attributes without an explanation are those of settings.CoreConfig.
 
     Attributes:
-        bind: ZeroMQ address to listen on.
+        bind: ZeroMQ addresses to listen on; a single one may be written as a text.
         keys: access file of the keys that may connect by TCP; empty if every peer may. A relative path starts where the
             store's does.
         insecure: listen beyond this machine without keys.
+        ipc_role: role of users who connect by ``ipc://``.
+        ipc_group: group whose members may connect by ``ipc://``; empty for the group of the daemon's process.
         web: HOST:PORT where the daemon's own web process listens; empty for none.
     """
 
-    bind: Address = "tcp://127.0.0.1:7400"
+    bind: Addresses = ("tcp://127.0.0.1:7400",)
     keys: str = ""
     insecure: bool = False
+    ipc_role: Role = "admin"
+    ipc_group: str = ""
     web: WebBind = ""
     max_message: Annotated[int, Meta(ge=MESSAGE_BYTES_LEAST, le=1 << 30, extra=SIZE)] = 8 << 20
     log_level: LogLevel = "info"
@@ -206,6 +213,8 @@ RESTART_ONLY: Final = (
     ("daemon", "bind"),
     ("daemon", "keys"),
     ("daemon", "insecure"),
+    ("daemon", "ipc_role"),
+    ("daemon", "ipc_group"),
     ("daemon", "web"),
     ("daemon", "max_message"),
     ("store", "path"),

@@ -121,7 +121,7 @@ class Loop:
         self._untold: list[Peer] = []
         self._stopping = False
         self._outbox = Outbox(router.send)
-        self._inbox = Inbox(router, meters, everybody if router.keys is None else router.keys.caller_of)
+        self._inbox = Inbox(router, meters, router.caller_of if router.has_names else everybody)
         self._summary = Summary(meters)
         self._minutes = MinuteMeter(meters)
         self._backoff = Backoff()
@@ -141,7 +141,7 @@ class Loop:
             failure = _StoreFailure.of(error)
         log.error(
             "store-failed error=%s; requests to %s are answered unavailable until it can be used",
-            failure.message, self._router.endpoint,
+            failure.message, " and ".join(self._router.endpoints),
         )  # fmt: skip
         self._wait_for_store(failure, PassingError)
 

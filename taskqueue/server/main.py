@@ -12,7 +12,6 @@ All but the first print the reason on stderr, in one line; damage is described i
 
 from __future__ import annotations
 
-import errno
 import gc
 import logging
 import os
@@ -20,7 +19,7 @@ import select
 import stat
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from importlib.metadata import PackageNotFoundError, version
 from ipaddress import ip_address
@@ -30,7 +29,6 @@ from types import MappingProxyType
 from typing import Final
 
 import msgspec
-import zmq
 
 from taskqueue.core.model.records import ProjectRecord
 from taskqueue.errors import ConfigError, Corrupt, Damaged, Fenced, SettingError, StoreError
@@ -54,7 +52,8 @@ from taskqueue.server.log import set_level, set_up
 from taskqueue.server.loop import Loop
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.key_ring import KeyRing
-from taskqueue.server.network.router import IPC, Router
+from taskqueue.server.network.router import Router
+from taskqueue.server.network.socket_file import ABSTRACT, IPC, group_number
 from taskqueue.server.pid_file import pid_file
 from taskqueue.server.signals import Signals
 from taskqueue.server.store_opener import StoreOpener
@@ -68,18 +67,17 @@ from taskqueue.terminal.log_lines import write_line
 
 log = logging.getLogger("taskqueue")
 
-BIND_HINTS: Final = {
-    errno.EADDRINUSE: "; is another daemon running?",
-    errno.ENODEV: "; this machine has no such address; an IPv6 address needs brackets: tcp://[::1]:7400",
-}
-"""Advice on errors of binding an address."""
-
 OPEN: Final = (
     "daemon.bind: {bind} listens on {endpoint}, which other machines reach, and without keys any program there may do "
     'everything; say who may connect, by daemon.keys = "data/access.json" and taskqueue key authorise, or start with '
     "--insecure"
 )
 """Why a daemon does not start that would be open to a network."""
+NO_FILE: Final = (
+    "daemon.bind: {bind} has no file with a mode, so all users of this machine reach it, and with keys only some "
+    "may come in; name a path, such as ipc:///run/taskqueue/socket"
+)
+"""Why a daemon with keys does not start at an address in the abstract namespace."""
 
 EXIT_STOPPED: Final = 0
 EXIT_FAILED: Final = 1
@@ -108,7 +106,7 @@ these 9, of which one at the start.
 def run(
     config_path: str | None,
     *,
-    bind: str | None = None,
+    bind: Sequence[str] = (),
     store_path: str | None = None,
     durability: str | None = None,
     web: str | None = None,
@@ -131,7 +129,7 @@ def run(
         The process's exit code, one of those in the module's docstring.
     """
     source = ConfigSource(config_path, {
-        ("daemon", "bind"): bind, ("store", "path"): store_path,
+        ("daemon", "bind"): list(bind) or None, ("store", "path"): store_path,
         ("store", "durability"): durability, ("daemon", "log_level"): log_level, ("daemon", "web"): web,
         ("daemon", "insecure"): insecure or None,
     }, environ)  # fmt: skip
@@ -170,7 +168,7 @@ class ConfigSource:
     """
 
     def __init__(
-        self, path: str | None, said: dict[tuple[str, str], str | bool | None], environ: Mapping[str, str]
+        self, path: str | None, said: dict[tuple[str, str], str | bool | list[str] | None], environ: Mapping[str, str]
     ) -> None:
         self._path = path
         self._environ = dict(environ)
@@ -229,7 +227,7 @@ def _serve(source: ConfigSource, accept_damage: bool, service: ServiceReports) -
     config = source.read()
     set_up(config.daemon.log_level)
     # This umask stays: RocksDB makes files from its own threads, with bodies, proxy passwords and session ids in them.
-    umask = os.umask(0o077)
+    os.umask(0o077)
     sys.setswitchinterval(SWITCH_SECONDS)
     meters, clock = Meters(), Clock()
     disk = DiskSpace("" if config.store.url else config.store.path, config.store.min_free)
@@ -259,13 +257,13 @@ def _serve(source: ConfigSource, accept_damage: bool, service: ServiceReports) -
         closing(_router(config, meters)) as router,
     ):
         loop = Loop(router, signals, clock, meters, begin, probe, reload, webhook.tell, disk, service, source.core())
-        _let_connect(router.endpoint, umask)
         loop.start()
         started = _start_line(config, opening.where, router, loop.engine)
         _print_line(started)
         service.ready(started)
         _log_memory(config, router.memory_bytes)
         _warn_of_readers(config)
+        # By ipc the web process would have the role of the daemon's user there.
         with closing(WebChild(router.endpoint, config.daemon.web, router.keys.web if router.keys else None)):
             loop.run()
         log.info("stopped epoch=%d", loop.engine.epoch)
@@ -280,17 +278,21 @@ def _print_line(line: str) -> None:
 
 
 def _router(config: Config, meters: Meters) -> Router:
-    bind = config.daemon.bind
-    try:
-        connections = max_connections(raise_limit())
-        keys = KeyRing(Path(config.daemon.keys)) if config.daemon.keys else None
-        router = Router(bind, config.daemon.max_message, meters, memory_limit(config), connections, keys=keys)
-    except zmq.ZMQError as error:
-        hint = BIND_HINTS.get(error.errno or 0, "")
-        raise ConfigError(f"can't listen on {bind}: {zmq.strerror(error.errno or 0)}{hint}") from None
-    if keys is None and not config.daemon.insecure and not _is_private(router.endpoint):
-        router.close()
-        raise SettingError(OPEN.format(bind=bind, endpoint=router.endpoint))
+    daemon = config.daemon
+    if daemon.keys and (abstract := [bind for bind in daemon.bind if bind.startswith(ABSTRACT)]):
+        raise SettingError(NO_FILE.format(bind=abstract[0]))
+    group = group_number(daemon.ipc_group)
+    connections = max_connections(raise_limit())
+    keys = KeyRing(Path(daemon.keys)) if daemon.keys else None
+    router = Router(
+        daemon.bind, daemon.max_message, meters, memory_limit(config), connections,
+        keys=keys, ipc_role=daemon.ipc_role, ipc_group=group,
+    )  # fmt: skip
+    if keys is None and not daemon.insecure:
+        for bind, endpoint in zip(daemon.bind, router.endpoints, strict=False):
+            if not _is_private(endpoint):
+                router.close()
+                raise SettingError(OPEN.format(bind=bind, endpoint=endpoint))
     return router
 
 
@@ -301,13 +303,6 @@ def _is_private(endpoint: str) -> bool:
     host = endpoint.removeprefix("tcp://").rpartition(":")[0].strip("[]").partition("%")[0]
     address = ip_address(host)
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback
-
-
-def _let_connect(endpoint: str, umask: int) -> None:
-    """Let other users connect to an ``ipc://`` socket as far as the umask of the daemon's parent allows."""
-    path = endpoint.removeprefix("ipc://")
-    if path != endpoint and not path.startswith("@"):  # an address in the abstract namespace has no file
-        os.chmod(path, 0o777 & ~umask)
 
 
 def _warn_of_readers(config: Config) -> None:
@@ -356,7 +351,7 @@ def _freeze_garbage() -> None:
 def _start_line(config: Config, where: str, router: Router, engine: Engine) -> str:
     tasks = " ".join(f"{state}={count}" for state, count in _task_counts(engine.projects).items())
     return (
-        f"taskqueue {software_version()} listens on {router.endpoint}, store={where} "
+        f"taskqueue {software_version()} listens on {' and '.join(router.endpoints)}, store={where} "
         f"durability={config.store.durability} epoch={engine.epoch} projects={len(engine.projects)} {tasks}"
     )
 

@@ -27,6 +27,9 @@ DURATION: Final = {"unit": "seconds"}
 DURATION_SAID: Final = {"unit": "text", "words": 'a duration such as "90s", "5m" or "12h", or a number of seconds'}
 """Marks a duration that is kept as text; a number becomes one: ``Meta(extra=DURATION_SAID)``."""
 
+ALONE: Final = {"alone": True}
+"""Marks a list of texts of which a single one may be written without brackets: ``Meta(extra=ALONE)``."""
+
 Form = Literal["number", "duration", "durations", "flag", "text", "table", "any"]
 """Form in which a setting is written on a command line."""
 
@@ -41,6 +44,7 @@ class Description(NamedTuple):
         endless: True if a number or duration has no upper bound and may be inf.
         texts: texts that may stand instead of a number or duration, such as "auto".
         items: description of the items of a list.
+        alone: True if a text may stand for a list of it alone.
         section: type of a table that has a type of its own.
         sections: type of each table in a table of tables by name.
     """
@@ -52,6 +56,7 @@ class Description(NamedTuple):
     endless: bool = False
     texts: tuple[str, ...] = ()
     items: Description | None = None
+    alone: bool = False
     section: type[Struct] | None = None
     sections: type[Struct] | None = None
 
@@ -111,7 +116,7 @@ def _marked(plain: Description, kind: inspect.Type, extra: Mapping[str, object])
         number = f"a number of seconds{_range(kind, _number)}"
         words = f'a duration such as "90s" or "12h", {number if plain.endless else f"or {number}"}'
         words, form = f"{words}, or inf" if plain.endless else words, "duration"
-    return plain._replace(words=words, form=form, unit=unit, secret="secret" in extra)
+    return plain._replace(words=words, form=form, unit=unit, secret="secret" in extra, alone="alone" in extra)
 
 
 def _range(kind: inspect.IntType | inspect.FloatType, shown: Callable[[float], str]) -> str:

@@ -141,6 +141,8 @@ def _read_within(where: str, table: dict[str, Any], setting: Description, note: 
 
 def _plain(value: Any, setting: Description) -> Any:
     """Convert sizes into bytes and durations into seconds; leave other values as they are."""
+    if setting.alone and isinstance(value, str):
+        return [value]
     if setting.items is not None and isinstance(value, list | tuple):
         return [_plain(part, setting.items) for part in value]
     if setting.endless and value == "inf":

@@ -47,7 +47,7 @@ NOTHING_SAID: Final[Mapping[str, str]] = MappingProxyType({})
 
 SECTION_OF = {
     "bind": "daemon", "web": "daemon", "max_message": "daemon", "log_level": "daemon", "auto_create": "daemon",
-    "keys": "daemon", "insecure": "daemon",
+    "keys": "daemon", "insecure": "daemon", "ipc_role": "daemon", "ipc_group": "daemon",
     "fetcher_timeout": "daemon", "session_timeout": "daemon", "max_sessions": "daemon",
     "path": "store", "durability": "store", "cache": "store", "min_free": "store",
     "url": "store", "schema": "store", "timeout": "store",
@@ -64,6 +64,8 @@ class Daemon:
 
     Attributes:
         url: address that it listens on; survives restarts.
+        binds: addresses to listen on instead; empty: ``url``.
+        urls: all addresses that it listens on.
         config_file, log_file, store_path: its files, in a private folder.
         started_with: line that it printed at its last start.
         process: current or last process.
@@ -83,6 +85,8 @@ class Daemon:
         self.log_file = folder / "stderr"
         self.store_path = Path(settings.get("path", folder / "data"))
         self.url = "tcp://127.0.0.1:*"
+        self.binds: list[str] = []
+        self.urls: list[str] = []
         self.started_with = ""
         self.process: subprocess.Popen[str] | None = None
         self._settings: dict[str, Any] = {"path": str(self.store_path), "auto_create": True} | settings
@@ -95,7 +99,7 @@ class Daemon:
 
     def launch(self) -> None:
         """Start the process without waiting."""
-        self.configure(bind=self.url)
+        self.configure(bind=self.binds or self.url)
         variables = {**os.environ, **self.environment}
         command = [sys.executable, "-c", self.entry, str(self.config_file)]
         begin: type[subprocess.Popen[str]] = Forked if self.is_forked else subprocess.Popen
@@ -108,7 +112,8 @@ class Daemon:
         assert self.process.stdout is not None
         self.started_with = self.process.stdout.readline()
         assert " listens on " in self.started_with, self.log()
-        self.url = self.started_with.split(" listens on ")[1].split(",")[0]
+        self.urls = self.started_with.split(" listens on ")[1].split(",")[0].split(" and ")
+        self.url = self.urls[0]
         return self
 
     def configure(self, **settings: Any) -> None:

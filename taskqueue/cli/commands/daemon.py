@@ -49,7 +49,12 @@ def daemon() -> None:
     envvar="TASKQUEUE_CONFIG",
     help="Config file in TOML.  [default: all defaults]",
 )
-@click.option("--bind", metavar="ADDRESS", help="Address to listen at, such as tcp://127.0.0.1:7400.")
+@click.option(
+    "--bind",
+    metavar="ADDRESS",
+    multiple=True,
+    help="Address to listen at, by tcp or ipc (repeatable).",
+)
 @click.option(
     "--store",
     metavar="DIR|URL",
@@ -83,7 +88,7 @@ def daemon() -> None:
 @click.option("-v", "--verbose", is_flag=True, help="Same as --log-level debug.")
 def start(
     config: str | None,
-    bind: str | None,
+    bind: tuple[str, ...],
     store: str | None,
     durability: str | None,
     web: str | None,
@@ -107,6 +112,7 @@ def start(
     Example:
       taskqueue daemon start -c taskqueue.toml --pid-file taskqueue.pid
       taskqueue daemon start --bind tcp://127.0.0.1:7400 --store data
+      taskqueue daemon start --bind tcp://127.0.0.1:7400 --bind ipc://socket
       taskqueue daemon start --store postgresql://taskqueue@db.example/crawl
       taskqueue daemon start --store 'postgresql://db.example/crawl?schema=news'
       taskqueue daemon start -c taskqueue.toml --web

@@ -306,7 +306,7 @@ class ConnectionGuard:
             self._connections.refuse(connection)
             if count := self._refusals.count(ticks()):
                 log.warning("connections-refused count=%d open=%d", count, len(self._connections))
-        elif self._door is not None and self._door.is_hasty(connection):
+        elif self._door is not None and connection.uid is None and self._door.is_hasty(connection):
             self._connections.refuse_hasty(connection)
         else:
             self._watch(connection.fd)

@@ -5,7 +5,8 @@
     unread     bytes that the loop wrote to the socket, less those that the peer's kernel acknowledged
 
 libzmq reports neither, and its high-water marks count messages, which may be long, or have many parts. For TCP the
-kernel reports the rest; a connection of another kind is bounded by the high-water marks alone.
+kernel reports the rest. By ipc the high-water mark alone bounds what a peer leaves unread: at most what its last
+SENT_MOST messages took. The kernel says whether it has read all that left this process.
 
 Rules:
 1. Unread bytes of one connection are at most UNREAD_BYTES and one message; more is dropped. All together are at
@@ -20,6 +21,10 @@ Rules:
    connection before libzmq serves the next one with its descriptor (``door``), so no connection inherits a key. Routing
    ids that clients choose may come again, so with these the key is read from each message.
 8. Messages of a connection whose key was revoked are dropped.
+9. A user by ipc is known from libzmq, with the message, and from the kernel, by the descriptor. If they differ, another
+   connection has the descriptor by now, and the message is dropped.
+10. If connections have names, of a key or a user, the Peer by which the core knows a connection is its routing id with
+   its name. So nothing that is meant for one name reaches another that has claimed the same routing id.
 """
 
 from __future__ import annotations
@@ -39,6 +44,7 @@ from taskqueue.server.meters import Meters
 from taskqueue.server.network import tcp
 from taskqueue.server.network.cut_peers import CutPeers
 from taskqueue.server.network.key_ring import KeyRing
+from taskqueue.server.network.local_users import user_name
 
 log = logging.getLogger("taskqueue")
 
@@ -53,6 +59,18 @@ It is below the limit, so that the kernel is not asked for each message.
 MET_MOST: Final = 10_000
 """Pairs of key and address remembered, so that the log tells of each once."""
 
+LOCAL: Final = "ipc"
+"""Address of peers by ipc."""
+LOCAL_PARTS: Final = 4
+"""Parts of the address that libzmq gives to these: localhost, and numbers of user, group and process."""
+
+SENT_MOST: Final = 160
+"""High-water mark of messages to a peer by ipc.
+
+libzmq notes messages as read in steps of half the mark, so 80 places are free if the peer reads: 64 answers that a
+session may wait for, and 16 other messages. Of bursts of 63 to a peer that reads, 23 % were lost with a mark of 64.
+"""
+
 MADE_BYTES: Final = 5
 CHOSEN_BYTES_MOST: Final = 255
 """Length of a routing id above which no library lets a client choose it; nor one that begins with a zero byte."""
@@ -62,7 +80,10 @@ class Connection:
     """Connection of the socket.
 
     Attributes:
-        peer: routing id; empty until its first message.
+        routing_id: empty until its first message.
+        peer: what the core knows it by; empty until its first message.
+        uid: number of the user at the other end; None: it is not by ipc.
+        key: name of its key's owner or its user; empty: connections have no names.
         address: address of the other machine; empty if unknown.
         read_bytes: bytes read from the socket by the loop.
         sent_bytes: bytes written to the socket by the loop.
@@ -73,18 +94,22 @@ class Connection:
         is_revoked: it is closed because of its key, and not heard any more.
         public: its public key; empty: there are no keys.
         holder: owner of the key.
+        last_sent: bytes of the last messages to a peer by ipc; None: it is by TCP.
     """
 
     __slots__ = (
-        "_acked_before_bytes", "acked_bytes", "address", "cookie", "fd", "holder", "is_announced", "is_cut",
-        "is_revoked", "measured", "peer", "public", "read_bytes", "sent_bytes",
+        "_acked_before_bytes", "acked_bytes", "address", "cookie", "fd", "holder", "is_announced",
+        "is_cut", "is_revoked", "key", "last_sent", "measured", "peer", "public", "read_bytes", "routing_id",
+        "sent_bytes", "uid",
     )  # fmt: skip
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.cookie = tcp.cookie(fd)
-        self.peer = b""
-        self.address = ""
+        self.routing_id = self.peer = b""
+        self.uid = tcp.peer_uid(fd)
+        self.last_sent: deque[int] | None = None if self.uid is None else deque(maxlen=SENT_MOST)
+        self.address = self.key = ""
         self.public = ""
         self.holder: Entry | None = None
         self.is_cut = self.is_announced = self.is_revoked = False
@@ -104,11 +129,6 @@ class Connection:
             self.read_bytes = progress.received
 
     @property
-    def key(self) -> str:
-        """Name of the key's owner; empty: there are no keys."""
-        return self.holder.name if self.holder is not None else ""
-
-    @property
     def is_silent(self) -> bool:
         """Whether the connection is open and nothing was heard on it."""
         return not self.peer and not self.is_cut
@@ -120,10 +140,13 @@ class Connection:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes held here or in the kernel for this connection, in both directions, as the kernel reports."""
+        """Bytes held here or in the kernel for this connection, in both directions, as the kernel reports.
+
+        By ipc an upper bound of what the peer has not read.
+        """
         progress = tcp.progress(self.fd)
         if progress is None:
-            return 0
+            return sum(list(self.last_sent)) if self.last_sent and tcp.has_unread(self.fd) else 0
         unread_bytes = self.sent_bytes - max(0, progress.acked - self._acked_before_bytes)
         return max(0, progress.received - self.read_bytes) + max(0, unread_bytes)
 
@@ -146,23 +169,28 @@ class Connections:
 
     Args:
         keys: those that may connect; None: there are no keys.
+        has_users: users by ipc have names, too.
 
     Attributes:
+        has_names: connections have names, of a key or a user.
         cut_peers: peers whose key was revoked.
         meters: counters of closed connections.
         heard_at: time when the loop last began to read.
         is_awaited: the loop has read everything, and sleeps until more arrives.
     """
 
-    def __init__(self, meters: Meters, keys: KeyRing | None = None) -> None:
+    def __init__(self, meters: Meters, keys: KeyRing | None = None, *, has_users: bool = False) -> None:
         self.cut_peers = CutPeers()
         self._keys = keys
+        self.has_names = has_users or keys is not None
         self._met: set[tuple[str, str]] = set()
         self.heard_at = 0.0
         self.is_awaited = False
         self.meters = meters
         self._by_fd: dict[int, Connection] = {}
         self._by_peer: dict[bytes, Connection] = {}
+        self._by_routing_id: dict[bytes, Connection] = {} if self.has_names else self._by_peer
+        self._peers: dict[bytes, bytes] = {}
         self._closed: deque[Connection] = deque()
         self._unread_bytes = 0
         self._cutting = Lock()
@@ -172,30 +200,33 @@ class Connections:
 
     # ------------------------------------------------------------------------------------------ the loop's side
 
-    def received_from(self, peer: bytes, message: zmq.Frame) -> Connection | None:
+    def received_from(self, routing_id: bytes, message: zmq.Frame) -> Connection | None:
         """Count a message as read; return its connection; None if libzmq does not know it or it must not be heard."""
         try:
             fd = int(message.get(zmq.SRCFD))
         except zmq.ZMQError:  # a peer of ZMTP 1 or 2
             return None
-        if not _is_fair(peer):
+        if not _is_fair(routing_id):
             return None
-        connection = self._by_peer.get(peer)
-        if connection is None or connection.fd != fd or self._is_doubtful(connection, peer):
-            connection = self._register(peer, fd, message)
+        connection = self._by_routing_id.get(routing_id)
+        if connection is None or connection.fd != fd or self._is_doubtful(connection, routing_id):
+            connection = self._register(routing_id, fd, message)
+            if connection is None:
+                return None
         connection.take(len(message))
         return None if connection.is_revoked else connection
 
-    def _is_doubtful(self, connection: Connection, peer: bytes) -> bool:
+    def _is_doubtful(self, connection: Connection, routing_id: bytes) -> bool:
         """Whether another connection may have this one's descriptor or routing id by now."""
-        if self._keys is None:
+        if not self.has_names:
             return False
         latest = self._by_fd.get(connection.fd)
-        return (latest is not None and latest is not connection) or connection.peer != peer or peer[0] != 0
+        is_latest = latest is None or latest is connection
+        return not is_latest or connection.routing_id != routing_id or routing_id[0] != 0
 
     def cut_peer(self, peer: bytes, why: str) -> None:
-        """Close the connection of this peer, if it is open."""
-        if (connection := self._by_peer.get(peer)) is not None:
+        """Close the connection of this peer or routing id, if it is open."""
+        if (connection := self._by_peer.get(peer) or self._by_routing_id.get(peer)) is not None:
             self.meters.closed_receive_failed += self.cut(connection, connection.buffered_bytes, why)
 
     def mark_all_read(self, peer: bytes) -> None:
@@ -211,13 +242,15 @@ class Connections:
         """Whether the peer may be sent a message: not if too many bytes are unread, or it is being cut."""
         connection = self._by_peer.get(peer)
         if connection is None or connection.unread_bytes < UNREAD_BYTES:
-            return connection is None or not connection.is_cut
+            return not (self.has_names if connection is None else connection.is_cut)
         return not connection.is_cut and self._refresh_acked(connection) < UNREAD_BYTES
 
     def sent(self, peer: bytes, size: int) -> None:
         """Count a message of ``size`` bytes that was written to the socket."""
         connection = self._by_peer.get(peer)
         if connection is None or not connection.measured:
+            if connection is not None and connection.last_sent is not None:
+                connection.last_sent.append(size)
             return
         size += _header_bytes(size)
         connection.sent_bytes += size
@@ -231,25 +264,46 @@ class Connections:
             connection = self._closed.popleft()
             self._unread_bytes -= connection.unread_bytes
             connection.acked_bytes = connection.sent_bytes
-            if self._by_peer.get(connection.peer) is connection:
-                del self._by_peer[connection.peer]
+            if self._by_routing_id.get(connection.routing_id) is connection:
+                del self._by_routing_id[connection.routing_id]
+                self._by_peer.pop(self._peers.pop(connection.routing_id, b""), None)
 
-    def _register(self, peer: bytes, fd: int, message: zmq.Frame) -> Connection:
+    def _register(self, routing_id: bytes, fd: int, message: zmq.Frame) -> Connection | None:
+        """Note whose a message is; None: its connection has ended, and another one has its descriptor."""
         connection = self._by_fd.get(fd)
         if connection is None or connection.cookie != tcp.cookie(fd):
             # The guard has not reported its opening yet, and maybe not the end of its predecessor.
             self._drop(fd)
             connection = self._by_fd[fd] = Connection(fd)
             connection.read_bytes -= len(message) + _header_bytes(len(message))
-        connection.peer = peer
         try:
-            connection.address = tcp.unmapped(str(message.get("Peer-Address")))
+            address = tcp.unmapped(str(message.get("Peer-Address")))
         except zmq.ZMQError:
-            connection.address = ""
-        self._by_peer[peer] = connection
-        if self._keys is not None:
+            address = ""
+        if self.has_names and address and _uid_in(address) != connection.uid:
+            return None
+        connection.routing_id, connection.address = routing_id, address if connection.uid is None else LOCAL
+        if connection.uid is not None:
+            self._place(connection, user_name(connection.uid))
+            self._meet("user-met", connection)
+        elif self._keys is not None:
             self._identify(connection, message, self._keys)
+        else:
+            self._place(connection, "")
         return connection
+
+    def _place(self, connection: Connection, name: str) -> None:
+        """Have what is sent to this name at its routing id reach this connection, and to no other name there."""
+        routing_id = connection.routing_id
+        self._by_routing_id[routing_id] = connection
+        if not self.has_names:
+            connection.peer, connection.key = routing_id, ""
+            return
+        peer = b"%b\0%b" % (routing_id, name.encode())
+        if (former := self._peers.get(routing_id, peer)) != peer:
+            self._by_peer.pop(former, None)
+        connection.peer, connection.key = peer, name
+        self._peers[routing_id], self._by_peer[peer] = peer, connection
 
     def _identify(self, connection: Connection, message: zmq.Frame, keys: KeyRing) -> None:
         """Read the key of a connection. The guard may have read another list since it admitted the key."""
@@ -258,14 +312,21 @@ class Connections:
         except zmq.ZMQError:
             connection.public = ""
         holder = connection.holder = keys.holder(connection.public)
+        self._place(connection, holder.name if holder is not None else "")
         # Looked up again now that the guard sees the holder: one of the two notices that a key was revoked meanwhile.
         if holder is None or not keys.still_has(holder, connection.public):
             self.revoke(connection)
-        elif (place := (holder.name, connection.address)) not in self._met:
+        else:
+            self._meet("key-met", connection)
+
+    def _meet(self, event: str, connection: Connection) -> None:
+        """Log a name that was not seen at this address before."""
+        name = connection.key or user_name(connection.uid or 0)
+        if (place := (name, connection.address)) not in self._met:
             if len(self._met) >= MET_MOST:
                 self._met.clear()
             self._met.add(place)
-            log.info("key-met key=%s address=%s", *place)
+            log.info("%s key=%s address=%s", event, *place)
 
     def _refresh_acked(self, connection: Connection) -> int:
         """Return the unread bytes, as the kernel reports."""
@@ -398,9 +459,20 @@ class Connections:
             return tcp.cut(connection.fd, connection.cookie)
 
 
-def _is_fair(peer: bytes) -> bool:
+def routing_id_of(peer: bytes) -> bytes:
+    """Return the routing id in a Peer with a name, which has no zero byte."""
+    return peer.rpartition(b"\0")[0]
+
+
+def _is_fair(routing_id: bytes) -> bool:
     """Whether libzmq makes such routing ids, a zero byte and four others, or lets a client choose them."""
-    return len(peer) == MADE_BYTES if peer[:1] == b"\0" else 0 < len(peer) <= CHOSEN_BYTES_MOST
+    return len(routing_id) == MADE_BYTES if routing_id[:1] == b"\0" else 0 < len(routing_id) <= CHOSEN_BYTES_MOST
+
+
+def _uid_in(address: str) -> int | None:
+    """The user's number in the address that libzmq gives a peer by ipc, localhost:UID:GID:PID; None: it is by TCP."""
+    parts = address.split(":")
+    return int(parts[1]) if len(parts) == LOCAL_PARTS and parts[0] == "localhost" else None
 
 
 def _header_bytes(length: int) -> int:

@@ -5,7 +5,7 @@
     access file ──changed, SIGHUP──► read again ──► connections of keys that lost something: closed, the loop is told
 
 libzmq asks by ZAP (RFC 27) after a peer has proven to have its key. The key in the answer comes with each message of
-the connection, as its User-Id.
+the connection, as its User-Id. It also asks about peers by ipc, which the mode of the socket file has let in.
 
 1. Which connections have ended is read before each answer: see ``connections``.
 2. A key that expires is like one that is revoked at that moment. If its owner loses a right or projects, its
@@ -41,6 +41,9 @@ HASTY_MOST: Final = 50
 """Connections that one address may begin in a second, if they need a handshake with keys."""
 EXPIRY_SECONDS_MOST: Final = 86_400.0
 """Longest sleep until a key expires; poll(2) takes no more than 24 days."""
+TCP_DOMAIN: Final = b"taskqueue"
+IPC_DOMAIN: Final = b"taskqueue-ipc"
+"""Domains of the addresses, by which ZAP tells them apart."""
 ENDPOINT: Final = "inproc://zeromq.zap.01"
 VERSION: Final = b"1.0"
 
@@ -66,9 +69,11 @@ class Zap:
         """Answer all questions that have come; ``prepare`` is called before each answer."""
         with suppress(zmq.Again):
             while True:
-                sender, _, _, request, _, address, _, _, public = self._socket.recv_multipart(zmq.NOBLOCK)[:9]
+                sender, _, _, request, domain, address, _, _, *shown = self._socket.recv_multipart(zmq.NOBLOCK)
                 prepare()
-                self._socket.send_multipart([sender, b"", VERSION, request, *self._verdict(public.hex(), address), b""])
+                is_local = domain == IPC_DOMAIN
+                verdict = (b"200", b"OK", b"") if is_local else self._verdict(b"".join(shown[:1]).hex(), address)
+                self._socket.send_multipart([sender, b"", VERSION, request, *verdict, b""])
 
     def close(self) -> None:
         """Answer no more; libzmq then refuses each key."""

@@ -10,7 +10,8 @@ knows no descriptor of their messages. If one arrives all the same, it is droppe
 
 Bounds per peer:
 * RECEIVE_MARK messages received and not yet read; beyond it TCP makes the peer's sends wait.
-* SEND_MARK messages that it hasn't read, and as many bytes as ``connections`` allows; further ones are dropped.
+* SEND_MARK messages that it hasn't read, and as many bytes as ``connections`` allows; by ipc SENT_MOST messages.
+  Further ones are dropped.
 * twice ``max_message`` bytes per message; libzmq closes the connection that sends more. Between the two the peer
   gets an error reply, which says more than a closed connection.
 The memory of all peers together is bounded by ``connection_guard``.
@@ -22,20 +23,26 @@ import ctypes
 import errno
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from typing import Final, NamedTuple
 
 import zmq
 from mypy_extensions import mypyc_attr
 
+from taskqueue.errors import ConfigError
+from taskqueue.protocol.callers import EVERYBODY, Caller, Role
 from taskqueue.protocol.fields import Peer
 from taskqueue.server.clock import ticks
 from taskqueue.server.log import SparseLog, quoted
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.connection_guard import SILENT_SECONDS, ConnectionGuard
-from taskqueue.server.network.connections import Connections
+from taskqueue.server.network.connections import SENT_MOST, Connections, routing_id_of
 from taskqueue.server.network.cut_peers import CutPeers
+from taskqueue.server.network.door import IPC_DOMAIN, TCP_DOMAIN
 from taskqueue.server.network.key_ring import KeyRing
+from taskqueue.server.network.local_users import USER, LocalUsers
+from taskqueue.server.network.socket_file import IPC, SocketLock, closed_files, let_connect, path_of
 
 log = logging.getLogger("taskqueue")
 
@@ -67,20 +74,17 @@ SEND_MARK: Final = 2048
 Unread messages are mostly ``select``, whose tasks a fetcher's capacity bounds. They may be small and many: timers that
 come due one by one, to a fetcher that pauses for a moment. A fetcher that misses one is idle until it says hello again.
 """
-ZAP_DOMAIN: Final = b"taskqueue"
-"""Domain of the socket.
-
-On a socket with a domain libzmq serves no peer of ZMTP 1 or 2, because these can't authenticate. Other peers pass,
-because there is no handler to ask.
-"""
 NO_PEER: Final = Peer(b"")
 """Sender of messages to drop."""
 PARTS_AT_ONCE: Final = 1000
 """Parts dropped before the clock is read again."""
 LINGER_MS: Final = 1000
 """Milliseconds for which a stopping daemon tries to transmit sent messages."""
-IPC: Final = "ipc://"
-"""Prefix of addresses whose peers the file system lets in, so that they need no key."""
+BIND_HINTS: Final = {
+    errno.EADDRINUSE: "; is another daemon running?",
+    errno.ENODEV: "; this machine has no such address; an IPv6 address needs brackets: tcp://[::1]:7400",
+}
+"""Advice on errors of binding an address."""
 EVERYWHERE: Final = "tcp://*:"
 """Beginning of the address of all interfaces, of IPv6 and of IPv4."""
 NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT, errno.ENODEV)
@@ -103,7 +107,7 @@ class Frame(NamedTuple):
         first: first part.
         parts: number of parts; the protocol requires 1.
         address: address of the peer's machine, such as 10.0.0.7; empty if unknown.
-        key: name of the owner of the peer's key; empty without keys.
+        key: name of the owner of the peer's key, or of its user; empty if connections have no names.
     """
 
     peer: Peer
@@ -125,45 +129,57 @@ class Frame(NamedTuple):
 
 @mypyc_attr(allow_interpreted_subclasses=True)  # tests record its messages
 class Router:
-    """ROUTER socket, which binds its address when it is created.
+    """ROUTER socket, which binds its addresses when it is created.
+
+    libzmq takes the options of an address when it is bound. So those by ipc come first, with marks of their own and
+    without keys, because the file system decides who reaches them.
 
     Args:
-        bind: address; a host of * means all of this machine's, a port of * a free one.
+        bind: one address or several; a host of * means all of this machine's, a port of * a free one.
         max_message: bytes; the module's docstring describes the treatment of longer ones.
         memory: bound of the process's memory in bytes; near it connections are cut.
         connections: number that may be open.
         silent_seconds: seconds after which a connection is closed on which nothing was heard.
         keys: keys that may connect by TCP; None if every peer may.
+        ipc_role: role of every user who connects by ipc.
+        ipc_group: number of the group whose members may connect by ipc; -1: that of this process.
 
     Attributes:
         at_hand: peer whose message is being received or decoded; NO_PEER if unknown.
         memory_bytes: bound of the process's memory.
-        keys: keys that may connect; None if every peer may.
+        keys: keys that may connect by TCP; None if every peer may, or no address is one of TCP.
+        has_names: callers differ, by key or user.
         cut_peers: peers whose key was revoked, with a descriptor that is readable while there are some.
-        endpoint: address that it listens on, with the chosen port if ``bind`` left that open.
+        endpoints: addresses that it listens on, in the order of ``bind``, with the chosen port if that was left open.
+        endpoint: the first one by TCP; if there is none, the first by ipc.
 
     Raises:
-        zmq.ZMQError: the address can't be used.
+        ConfigError: an address can't be used.
     """
 
     def __init__(
         self,
-        bind: str,
+        bind: str | Sequence[str],
         max_message: int,
         meters: Meters,
         memory: int = 1 << 30,
         connections: int = 1 << 20,
         silent_seconds: float = SILENT_SECONDS,
         keys: KeyRing | None = None,
+        ipc_role: Role = "admin",
+        ipc_group: int = -1,
     ) -> None:
-        if bind.startswith(IPC):
+        addresses = [bind] if isinstance(bind, str) else bind
+        if all(address.startswith(IPC) for address in addresses):
             keys = None
         self.keys: KeyRing | None = keys
         self._meters = meters
         self._failures = SparseLog()
         self.at_hand = NO_PEER
         self.memory_bytes = memory
-        self._connections = Connections(meters, keys)
+        self._users = LocalUsers(ipc_role)
+        self._connections = Connections(meters, keys, has_users=ipc_role != "admin")
+        self.has_names: bool = self._connections.has_names
         self.cut_peers: CutPeers = self._connections.cut_peers
         self._unfinished: Frame | None = None
         _seed_routing_ids()
@@ -171,34 +187,51 @@ class Router:
         self.socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
         # The base class's method: the options that Socket adds took more than half of sending a message.
         self._send: Callable[[bytes, int], object] = super(zmq.Socket, self.socket).send
-        self._configure(bind, max_message)
-        if keys is not None:
-            self._demand_keys(keys)
+        self._locks = ExitStack()
+        self._configure(max_message)
         self._guard = ConnectionGuard(
             self._context, self.socket, self._connections, memory, connections, silent_seconds, keys
         )
         try:
-            self._bind(bind)
-        except zmq.ZMQError:
+            bound = {each: self._bind_file(each) for each in addresses if each.startswith(IPC)}
+            self._prepare_tcp(keys)
+            bound |= {each: self._bind(each) for each in addresses if not each.startswith(IPC)}
+            for path in filter(None, map(path_of, addresses)):
+                let_connect(path, ipc_group)
+        except ConfigError:
             self.close()
             raise
-        self.endpoint = self.socket.get_string(zmq.LAST_ENDPOINT)
+        self.endpoints = [bound[address] for address in addresses]
+        self.endpoint = next((each for each in self.endpoints if not each.startswith(IPC)), self.endpoints[0])
 
-    def _configure(self, bind: str, max_message: int) -> None:
+    def caller_of(self, name: str) -> Caller:
+        """Return the caller with the name of a key or user."""
+        if name.startswith(USER):
+            return self._users.caller_of(name)
+        return EVERYBODY if self.keys is None else self.keys.caller_of(name)
+
+    def _configure(self, max_message: int) -> None:
         self.socket.setsockopt(zmq.ROUTER_HANDOVER, 0)
         self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        self.socket.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
+        # With a domain libzmq serves no peer of ZMTP 1 or 2, because these can't authenticate.
+        self.socket.setsockopt(zmq.ZAP_DOMAIN, IPC_DOMAIN)
         self.socket.setsockopt(zmq.RCVHWM, RECEIVE_MARK)
         self.socket.setsockopt(zmq.RCVBUF, RECEIVE_BYTES)
         self.socket.setsockopt(zmq.BACKLOG, BACKLOG)
-        self.socket.setsockopt(zmq.SNDHWM, SEND_MARK)
+        self.socket.setsockopt(zmq.SNDHWM, SENT_MOST)
         self.socket.setsockopt(zmq.MAXMSGSIZE, 2 * max_message)
         self.socket.setsockopt(zmq.LINGER, LINGER_MS)
         self.socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
         self.socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_SECONDS)
         self.socket.setsockopt(zmq.TCP_KEEPALIVE_CNT, KEEPALIVE_PROBES)
         self.socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, KEEPALIVE_PROBE_SECONDS)
-        self.socket.setsockopt(zmq.IPV6, int("[" in bind or bind.startswith(EVERYWHERE)))
+
+    def _prepare_tcp(self, keys: KeyRing | None) -> None:
+        """Set what differs for addresses by TCP. A connection by ipc keeps its marks: none has been heard yet."""
+        self.socket.setsockopt(zmq.SNDHWM, SEND_MARK)
+        self.socket.setsockopt(zmq.ZAP_DOMAIN, TCP_DOMAIN)
+        if keys is not None:
+            self._demand_keys(keys)
 
     def _demand_keys(self, keys: KeyRing) -> None:
         """Refuse peers that do not prove to have a key of the ring."""
@@ -212,19 +245,38 @@ class Router:
         """Have the access file read again."""
         self._guard.read_keys()
 
-    def _bind(self, bind: str) -> None:
+    def _bind_file(self, address: str) -> str:
+        """Listen on a socket file, which this user alone may use at first."""
+        if (path := path_of(address)) is not None:
+            self._locks.enter_context(closing(SocketLock(path)))
+        with closed_files():
+            return self._bound(address)
+
+    def _bind(self, bind: str) -> str:
         """Listen; on all addresses of IPv4 alone if the machine has no IPv6."""
-        try:
-            self.socket.bind(bind)
-        except zmq.ZMQError as error:
-            if error.errno not in NO_IPV6 or not bind.startswith(EVERYWHERE):
-                raise
+        is_everywhere = bind.startswith(EVERYWHERE)
+        self.socket.setsockopt(zmq.IPV6, int("[" in bind or is_everywhere))
+        endpoint = self._bound(bind, NO_IPV6 if is_everywhere else ())
+        if not endpoint:
             self.socket.setsockopt(zmq.IPV6, 0)
-            self.socket.bind(bind)
-        endpoint = self.socket.get_string(zmq.LAST_ENDPOINT)
+            endpoint = self._bound(bind)
         # libzmq falls back by itself, too, but silently.
         if bind.startswith(EVERYWHERE) and "[" not in endpoint:
             log.warning("ipv6-missing endpoint=%s; clients reach the daemon by IPv4 only", endpoint)
+        return endpoint
+
+    def _bound(self, address: str, passing: Sequence[int] = ()) -> str:
+        """Bind an address; return it as libzmq writes it, or nothing after an error that is ``passing``."""
+        try:
+            self.socket.bind(address)
+        except zmq.ZMQError as error:
+            number = error.errno or 0
+            if number in passing:
+                return ""
+            raise ConfigError(
+                f"can't listen on {address}: {zmq.strerror(number)}{BIND_HINTS.get(number, '')}"
+            ) from None
+        return self.socket.get_string(zmq.LAST_ENDPOINT)
 
     def drain(self) -> Iterator[Frame]:
         """Yield received frames, up to the bounds of a turn; the caller's time between them counts, too."""
@@ -261,7 +313,7 @@ class Router:
             self._meters.undelivered += 1
             return False
         try:
-            self._send(peer, MORE_NOW)
+            self._send(routing_id_of(peer) if self.has_names else peer, MORE_NOW)
             self._send(payload, NOW)
         except zmq.ZMQError as error:
             if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
@@ -293,6 +345,7 @@ class Router:
         self.socket.close()
         self._context.term()
         self.cut_peers.close()
+        self._locks.close()
 
     def _receive(self, until: float) -> Frame | None:
         """Receive the next message; None without one, or if dropping its further parts takes longer than ``until``."""

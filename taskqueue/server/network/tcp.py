@@ -1,4 +1,4 @@
-"""The kernel's facts about a TCP connection, by its descriptor; a module of its own, independent of the daemon.
+"""The kernel's facts about a connection by TCP or ipc, by its descriptor; independent of the rest of the daemon.
 
 Linux only; elsewhere nothing is known.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 import ctypes
 import socket
 import struct
+import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from fcntl import ioctl
 from typing import Final, NamedTuple
 
 SO_COOKIE: Final = 57
@@ -26,6 +28,8 @@ MAPPED: Final = "::ffff:"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _progress = struct.Struct("@QQ")
+_credentials = struct.Struct("@iII")
+_int = struct.Struct("@i")
 PROGRESS_AT: Final = 120
 """Offset of tcpi_bytes_acked and tcpi_bytes_received in struct tcp_info (linux/tcp.h, since 4.1)."""
 
@@ -61,6 +65,25 @@ def address(fd: int) -> str:
         if connection.family in (socket.AF_INET, socket.AF_INET6):
             return unmapped(str(connection.getpeername()[0]))
     return ""
+
+
+def peer_uid(fd: int) -> int | None:
+    """Return the number of the user at the other end of an ipc connection; None if it is one of TCP, or closed.
+
+    The kernel took it down when the peer connected (SO_PEERCRED, unix(7)).
+    """
+    with suppress(OSError), _borrowed(fd) as connection:
+        if connection.family == socket.AF_UNIX:
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _credentials.size)
+            return int(_credentials.unpack(credentials)[1])
+    return None
+
+
+def has_unread(fd: int) -> bool:
+    """Whether the kernel has bytes that the peer of an ipc connection has not read yet (SIOCOUTQ)."""
+    with suppress(OSError):
+        return bool(_int.unpack(ioctl(fd, termios.TIOCOUTQ, bytes(_int.size)))[0])
+    return False
 
 
 def unmapped(address: str) -> str:

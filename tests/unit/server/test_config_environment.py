@@ -25,8 +25,10 @@ def test_no_two_settings_have_the_same_variable_and_none_has_that_of_the_clients
 @pytest.mark.parametrize(
     ("name", "text", "section", "key", "value"),
     [
-        ("TASKQUEUE_BIND", "tcp://0.0.0.0:7400", "daemon", "bind", "tcp://0.0.0.0:7400"),
-        ("TASKQUEUE_BIND", '"tcp://0.0.0.0:7400"', "daemon", "bind", "tcp://0.0.0.0:7400"),
+        ("TASKQUEUE_BIND", "tcp://0.0.0.0:7400", "daemon", "bind", ("tcp://0.0.0.0:7400",)),
+        ("TASKQUEUE_BIND", '"tcp://0.0.0.0:7400"', "daemon", "bind", ("tcp://0.0.0.0:7400",)),
+        ("TASKQUEUE_BIND", '["tcp://*:1", "ipc:///a"]', "daemon", "bind", ("tcp://*:1", "ipc:///a")),
+        ("TASKQUEUE_DAEMON_IPC_ROLE", "viewer", "daemon", "ipc_role", "viewer"),
         ("TASKQUEUE_WEB", "127.0.0.1:7401", "daemon", "web", "127.0.0.1:7401"),
         ("TASKQUEUE_STORE", "/data", "store", "path", "/data"),
         ("TASKQUEUE_STORE", "postgresql://db.example/crawl", "store", "url", "postgresql://db.example/crawl"),
@@ -50,7 +52,7 @@ def test_the_environment_wins_over_the_file_and_leaves_what_it_does_not_say() ->
 
     config = with_environment(file, {"TASKQUEUE_BIND": "tcp://*:2", "TASKQUEUE_STORE": "", "HOME": "/"})
 
-    assert (config.daemon.bind, config.daemon.auto_create) == ("tcp://*:2", True)
+    assert (config.daemon.bind, config.daemon.auto_create) == (("tcp://*:2",), True)
     assert config.store == file.store
 
 
@@ -65,7 +67,11 @@ def test_a_folder_that_a_variable_names_replaces_the_database_of_the_file() -> N
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("TASKQUEUE_BIND", "7400", ' must be an address such as "tcp://127.0.0.1:7400", not 7400'),
+        (
+            "TASKQUEUE_BIND",
+            "7400",
+            ' must be an address such as "tcp://127.0.0.1:7400", or a list of 1 to 16 of them, not 7400',
+        ),
         (
             "TASKQUEUE_LIMITS_MAX_LEASES",
             "many",

@@ -222,7 +222,19 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
             "or a number of seconds of more than 0 and at most 1_000_000, not 0",
         ),
         ("[daemon]\nauto_create = 1", "daemon.auto_create must be true or false, not 1"),
-        ('[daemon]\nbind = "7400"', 'daemon.bind must be an address such as "tcp://127.0.0.1:7400", not "7400"'),
+        (
+            '[daemon]\nbind = "7400"',
+            'daemon.bind must be an address such as "tcp://127.0.0.1:7400", or a list of 1 to 16 of them, not "7400"',
+        ),
+        (
+            '[daemon]\nbind = ["ipc:///a", "7400"]',
+            'daemon.bind must be an address such as "tcp://127.0.0.1:7400", or a list of 1 to 16 of them, '
+            'not ["ipc:///a", "7400"]',
+        ),
+        (
+            '[daemon]\nipc_role = "root"',
+            'daemon.ipc_role must be one of "admin", "fetcher", "operator", "producer", "viewer", not "root"',
+        ),
         (
             "[daemon]\nmax_message = 5",
             'daemon.max_message must be a size such as "8 MiB" of at least 512 KiB and at most 1 GiB, not 5',
@@ -505,7 +517,7 @@ def test_a_reload_keeps_what_needs_a_restart_and_names_it() -> None:
     config, waiting = reload(old, new)
 
     assert waiting == ["daemon.bind", "store.path", "store.durability"]
-    assert (config.daemon.bind, config.store.path, config.store.durability) == ("tcp://*:1", "here", "commit")
+    assert (config.daemon.bind, config.store.path, config.store.durability) == (("tcp://*:1",), "here", "commit")
     assert config.daemon.log_level == "debug"
 
 

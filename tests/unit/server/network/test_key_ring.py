@@ -90,7 +90,7 @@ def test_a_peer_that_is_not_on_the_ring_is_not_heard_and_is_told_of(path: Path, 
 
     with closing(connections.cut_peers):
         assert connections.received_from(b"\0\0\0\0\1", cast(zmq.Frame, Message(fd, make_key("ben")))) is None
-        assert connections.cut_peers.take() == [b"\0\0\0\0\1"]
+        assert connections.cut_peers.take() == [b"\0\0\0\0\1\0"]
 
 
 def test_what_a_peer_has_sent_that_is_cut_is_dropped_and_others_keep_their_turn() -> None:
