@@ -408,7 +408,9 @@ def test_an_address_that_begins_too_many_connections_is_cut_before_the_handshake
     key = it.key()
     place = ("127.0.0.1", int(it.daemon.url.rpartition(":")[2]))
 
+    until = time.monotonic() + WAIT_SECONDS
     while "connections-hasty" not in it.daemon.log():
+        assert time.monotonic() < until, "no connection was found hasty"
         with ExitStack() as crowd:
             for _ in range(200):
                 crowd.enter_context(socket.create_connection(place))
