@@ -27,7 +27,7 @@ from taskqueue.protocol.choices import (
     SlotSort,
     TaskState,
 )
-from taskqueue.protocol.daemon import DaemonPoint, DaemonStatus, Histogram, Status, StoreLevel
+from taskqueue.protocol.daemon import DaemonPoint, DaemonStatus, Histogram, KeyUse, Status, StoreLevel
 from taskqueue.protocol.fetchers import Fetcher, FetcherName, FetcherPage, HungPlaces
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.flows import Flow, FlowTaskStatus
@@ -91,6 +91,7 @@ __all__ = [
     "Histogram",
     "HistoryPoint",
     "HungPlaces",
+    "KeyUse",
     "Operation",
     "OperationAction",
     "Page",

@@ -90,6 +90,14 @@ class AccessList:
         entry = self._by_key.get(public)
         return entry if entry is not None and entry.is_valid(now) else None
 
+    def entry(self, public: str) -> Entry | None:
+        """The entry with this public key, even if it has expired; None: there is none."""
+        return self._by_key.get(public)
+
+    def has(self, name: str) -> bool:
+        """Whether there is an entry of this name."""
+        return name in self._callers
+
     def caller_of(self, name: str) -> Caller:
         """The caller of this name, with its present role; without any right if the name is gone."""
         return self._callers.get(name) or Caller(name, None)

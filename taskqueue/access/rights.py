@@ -34,8 +34,8 @@ _TYPES_OF: Final[Mapping[Right, tuple[type[AnyRequest], ...]]] = {
         operations.OperationCancel, flows.FlowCancel, fetchers.FetcherDo, slots.SlotSet,
     ),
     "rule": (
-        daemon.Verify, projects.ProjectSet, projects.ProjectUnset, projects.ProjectDo, projects.GroupSet,
-        projects.GroupDo,
+        daemon.Verify, daemon.KeyList, projects.ProjectSet, projects.ProjectUnset, projects.ProjectDo,
+        projects.GroupSet, projects.GroupDo,
     ),
 }  # fmt: skip
 """Right of each type; of hellos, ``project-do`` and ``group-do`` the greatest that one of them takes."""

@@ -282,6 +282,52 @@ class DaemonHistoryReply(Reply, tag="daemon-history-reply"):
     next: float = 0.0
 
 
+KEYS_MOST: Final = 1000
+"""Names in one reply."""
+
+
+class KeyList(Request["KeyListReply"], tag="key-list"):
+    """Show the use of the keys of the access file since the daemon's start, by name.
+
+    Attributes:
+        after: names after this one.
+    """
+
+    after: str = ""
+
+
+class KeyUse(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Use of the keys of one name since the daemon's start.
+
+    Attributes:
+        name: name in the access file, or local or web, which the daemon gives to keys of its own.
+        connections: open connections.
+        seen_at: unix seconds at which it was connected last: now, if it is; 0: never.
+        address: where its newest connection comes from, or came from.
+        forbidden: requests that its role or its projects did not allow.
+        refused: connections that were refused, because it had expired or the access file could not be read.
+    """
+
+    name: str
+    connections: int = 0
+    seen_at: float = 0.0
+    address: str = ""
+    forbidden: int = 0
+    refused: int = 0
+
+
+class KeyListReply(Reply, tag="key-list-reply"):
+    """A page of names, in their order.
+
+    Attributes:
+        keys: none, if the daemon has no keys.
+        next: ``after`` of the next page; empty: this is the last one.
+    """
+
+    keys: list[KeyUse] = []
+    next: str = ""
+
+
 class Verify(Request["VerifyReply"], tag="verify"):
     """Check the daemon's invariants; scans everything in memory."""
 

@@ -22,6 +22,7 @@ NEXT_TOKEN: Final = Token(TOKEN + 1)
 _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
     daemon.StatusShow(limit=15, filter="shop", sort="ready", fetchers=0, session=SESSION, n=6),
     daemon.DaemonShow(projects=["news"], session=SESSION, n=44),
+    daemon.KeyList(after="shop", session=SESSION, n=47),
     daemon.DaemonHistory(since=1700000000.0, session=SESSION, n=45),
     daemon.Verify(session=SESSION, n=14),
     fetchers.Hello(
@@ -213,6 +214,13 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
         n=45,
     ),
     daemon.VerifyReply(problems=[], n=14),
+    daemon.KeyListReply(
+        keys=[
+            daemon.KeyUse(name="web1", connections=2, seen_at=1700000000.0, address="10.0.0.7", forbidden=1, refused=3)
+        ],
+        next="web1",
+        n=47,
+    ),
     fetchers.Welcome(epoch=1, fetcher_timeout=60.0, max_message=8388608, version="0.1.0", n=1),
     fetchers.TokensReply(counted=1, n=4),
     fetchers.FetchersReply(

@@ -46,7 +46,7 @@ from taskqueue.core.requests.daemon import histogram_view
 from taskqueue.errors import Damaged, Fenced, FormatError, PassingError, StoreError
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import encode, request_number
-from taskqueue.protocol.daemon import DaemonReply, StatusReply, StoreLevel
+from taskqueue.protocol.daemon import DaemonReply, KeyListReply, StatusReply, StoreLevel
 from taskqueue.protocol.fetchers import HelloWanted, Select
 from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.messages import Incoming, Outgoing
@@ -272,6 +272,8 @@ class Loop:
             message = self._completed(message)
         elif type(message) is DaemonReply:
             message = self._completed_daemon(message)
+        elif type(message) is KeyListReply:
+            message = self._completed_keys(message)
         has_left = self._outbox.put(outgoing.peer, encode(message), ticket)
         if not has_left and type(message) is Select:
             self._undelivered.append(outgoing)
@@ -289,6 +291,13 @@ class Loop:
     def _completed_daemon(self, reply: DaemonReply) -> DaemonReply:
         reply = replace(reply, uptime_seconds=self._clock.uptime(), resident_bytes_most=self._router.memory_bytes)
         return completed_daemon_view(reply, self._engine, self._meters, self._disk)
+
+    def _completed_keys(self, reply: KeyListReply) -> KeyListReply:
+        """Complete the reply with a page of names; a daemon without keys has none."""
+        if self._router.keys is None:
+            return replace(reply, next="")
+        keys, after = self._router.keys.page(reply.next, self._router.connected_names())
+        return replace(reply, keys=keys, next=after)
 
     def _release_synced(self) -> None:
         covered = self._engine.syncer.check()

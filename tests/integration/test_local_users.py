@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from contextlib import ExitStack
@@ -17,6 +18,8 @@ from taskqueue.access.key_file import KeyFile, make_key, server_key
 from taskqueue.protocol.callers import Role
 from taskqueue.server.network.local_users import user_name
 from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory
+from tests.integration.test_keys import run
+from tests.integration.test_rights import dealer
 
 OWN_NAME = user_name(os.geteuid())
 TCP = "tcp://127.0.0.1:*"
@@ -178,3 +181,35 @@ def test_what_is_meant_for_a_name_reaches_no_other_with_the_same_routing_id(it: 
             say(socket, "daemon-show", session="thief", n=2)
             seen = msgpack.unpackb(socket.recv())
             assert (seen["type"], seen["n"]) == ("daemon-reply", 2)
+
+
+def test_key_list_tells_when_and_from_where_each_key_was_there(it: Daemon, tmp_path: Path) -> None:
+    web1, late = authorised(tmp_path, "web1", "viewer"), authorised(tmp_path, "late", "fetcher")
+    assert late.name == "late"
+    it.start()
+    keys = ("key", "list", "--json", "--keys", str(tmp_path / "access.json"))
+
+    with Client(it.urls[0], key=web1) as client:
+        with pytest.raises(RequestRejected):
+            client.projects.pause("news")
+        with dealer(it.urls[0], web1) as another:
+            another.send(msgpack.packb({"type": "daemon-show", "v": 1, "session": "s", "n": 1}))
+            another.recv()
+            told = run(it, *keys, cwd=tmp_path)
+        table = run(it, *keys[:2], *keys[3:], cwd=tmp_path)
+    by_name = {row["name"]: row["use"] for row in map(json.loads, told.stdout.splitlines())}
+
+    assert told.stderr == ""
+    assert by_name["web1"]["connections"] == 2
+    assert (by_name["web1"]["address"], by_name["web1"]["forbidden"], by_name["web1"]["refused"]) == ("127.0.0.1", 1, 0)
+    assert by_name["web1"]["seen_at"] > 1.7e9
+    assert by_name["late"] == {
+        "name": "late", "connections": 0, "seen_at": 0.0, "address": "", "forbidden": 0, "refused": 0,
+    }  # fmt: skip
+    assert "last seen" in table.stdout
+    it.stop()
+    without = run(it, *keys, cwd=tmp_path)
+    rows = [json.loads(line) for line in without.stdout.splitlines()]
+    assert (without.returncode, [row["name"] for row in rows]) == (0, ["web1", "late"])
+    assert not any("use" in row for row in rows)
+    assert "The daemon can't be asked" in without.stderr

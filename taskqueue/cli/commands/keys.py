@@ -1,6 +1,7 @@
 """``taskqueue key``: make keys, and say which of them may connect to a daemon.
 
-All of this changes files: the daemon watches the access file, so a change counts within a second.
+All of this changes files: the daemon watches the access file, so a change counts within a second. ``list`` asks the
+daemon, too, what each key has done.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast, get_args
 import click
 
 from taskqueue.cli.input import times
+from taskqueue.cli.input.daemon import Daemon, daemon_options, key_for
 from taskqueue.cli.output.json_output import json_lines_option
 from taskqueue.defaults import ACCESS_FILE
 from taskqueue.terminal.lines import say
@@ -22,6 +24,7 @@ from taskqueue.terminal.lines import say
 if TYPE_CHECKING:
     from taskqueue.access.access_file import Entry
     from taskqueue.protocol.callers import Right, Role
+    from taskqueue.protocol.daemon import KeyUse
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -167,8 +170,12 @@ def change(name: str, role: str | None, projects: tuple[str, ...], expires: floa
 @key.command("list")
 @json_lines_option
 @keys_option
-def list_keys(as_json: bool, keys: Path) -> None:
+@daemon_options
+def list_keys(as_json: bool, keys: Path, daemon: Daemon) -> None:
     """List who may connect.
+
+    The access file says who; the daemon says when each was connected last and from where, its open connections, and how
+    many requests and connections of it were refused since the daemon's start. If it can't be asked, these are missing.
 
     \b
     Example:
@@ -178,26 +185,46 @@ def list_keys(as_json: bool, keys: Path) -> None:
     from taskqueue.access.access_file import read_entries
     from taskqueue.access.key_file import SHOWN_CHARS
     from taskqueue.cli.output.json_output import print_lines
+    from taskqueue.protocol.daemon import KeyUse
 
     entries = read_entries(keys) or ()
+    uses = _uses(daemon._replace(key=daemon.key or key_for(daemon.address, None, keys)))
     if as_json:
         print_lines(
             {
                 "name": each.name, "role": each.role, "projects": each.projects, "keys": each.keys,
                 "created_at": each.created_at, "expires_at": each.expires_at,
-            }
+            } | ({} if uses is None else {"use": uses.get(each.name) or KeyUse(each.name)})
             for each in entries
         )  # fmt: skip
         return
     from taskqueue.cli.output.tables import bare_table, show
     from taskqueue.terminal.screen import Text
 
-    table = bare_table(["name"], [], ["role", "projects", "public key", "made", "expires"])
+    figures = [] if uses is None else ["connections", "refused"]
+    places = [] if uses is None else ["last seen", "from"]
+    table = bare_table(["name"], figures, ["role", "projects", "public key", "made", "expires", *places])
     for each in entries:
         shown = ", ".join(public[:SHOWN_CHARS] for public in each.keys)
-        row = (each.name, each.role, ", ".join(each.projects), shown, times.local(each.created_at), _end_of(each))
+        row = [each.name, each.role, ", ".join(each.projects), shown, times.local(each.created_at), _end_of(each)]
+        if uses is not None:
+            use = uses.get(each.name) or KeyUse(each.name)
+            row[1:1] = [str(use.connections), str(use.forbidden + use.refused)]
+            row += [times.local(use.seen_at) if use.seen_at else "", use.address]
         table.add_row(*map(Text, row))
     show(table)
+
+
+def _uses(daemon: Daemon) -> dict[str, KeyUse] | None:
+    """Use of each key, by name; None, with a line on stderr, if the daemon can't be asked."""
+    from taskqueue.errors import TaskQueueError
+
+    try:
+        with daemon.client() as client:
+            return {use.name: use for use in client.daemon.key_uses()}
+    except TaskQueueError as error:
+        say(f"The daemon can't be asked who was there: {error}", err=True)
+        return None
 
 
 @key.command()

@@ -252,14 +252,17 @@ def address_option(command: Command) -> Command:
     return address(key(command))
 
 
-def key_for(address: str, key: Path | None) -> Path | None:
+def key_for(address: str, key: Path | None, keys: Path | None = None) -> Path | None:
     """The key file for a daemon: the one that was named or, for a daemon on this machine, its local.key.
 
     That is beside the daemon's access file, if there is one and this user may read it.
+
+    Args:
+        keys: the access file; None: named by the environment, or where it is by default.
     """
     if key is not None or not address.startswith(LOCAL_ADDRESSES):
         return key
-    local = Path(os.environ.get("TASKQUEUE_DAEMON_KEYS") or ACCESS_FILE).parent / LOCAL_KEY
+    local = Path(keys or os.environ.get("TASKQUEUE_DAEMON_KEYS") or ACCESS_FILE).parent / LOCAL_KEY
     return local if os.access(local, os.R_OK) else None
 
 

@@ -7,7 +7,15 @@ from collections.abc import AsyncGenerator
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.base import without_envelope
-from taskqueue.protocol.daemon import DaemonHistory, DaemonPoint, DaemonShow, DaemonStatus, Verify
+from taskqueue.protocol.daemon import (
+    DaemonHistory,
+    DaemonPoint,
+    DaemonShow,
+    DaemonStatus,
+    KeyList,
+    KeyUse,
+    Verify,
+)
 
 
 class AsyncDaemon:
@@ -19,6 +27,15 @@ class AsyncDaemon:
     async def show(self) -> DaemonStatus:
         """Return the state of the daemon's process, turns, memory and store. The cost is the same at any size."""
         return without_envelope(DaemonStatus, await self._exchange.ask(DaemonShow()))
+
+    async def key_uses(self) -> AsyncGenerator[KeyUse, None]:
+        """Iterate over the use of each key since the daemon's start, by name; nothing if the daemon has no keys."""
+        after, more = "", True
+        while more:
+            page = await self._exchange.ask(KeyList(after=after))
+            for use in page.keys:
+                yield use
+            after, more = page.next, bool(page.next)
 
     async def verify(self) -> list[str]:
         """Have the daemon check its own invariants; returns a sentence for each that is broken."""

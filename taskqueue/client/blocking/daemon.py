@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from taskqueue.client.asynchronous.daemon import AsyncDaemon
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.push_options import Moment
-from taskqueue.protocol.daemon import DaemonPoint, DaemonStatus
+from taskqueue.protocol.daemon import DaemonPoint, DaemonStatus, KeyUse
 
 
 class BlockingDaemon:
@@ -23,6 +23,10 @@ class BlockingDaemon:
     def show(self) -> DaemonStatus:
         """Return the state of the daemon's process, turns, memory and store. The cost is the same at any size."""
         return self._background.run(self._client.show())
+
+    def key_uses(self) -> Iterator[KeyUse]:
+        """Iterate over the use of each key since the daemon's start, by name; nothing if the daemon has no keys."""
+        return self._background.iterate(self._client.key_uses())
 
     def verify(self) -> list[str]:
         """Have the daemon check its own invariants; returns a sentence for each that is broken."""

@@ -15,7 +15,16 @@ from taskqueue.core.moves.handout import could_give
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, asked
 from taskqueue.core.requests.pages import of_projects, that_fit
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.daemon import DaemonReply, DaemonShow, ProjectStand, StatusReply, StatusShow
+from taskqueue.errors import Rejected
+from taskqueue.protocol.daemon import (
+    DaemonReply,
+    DaemonShow,
+    KeyList,
+    KeyListReply,
+    ProjectStand,
+    StatusReply,
+    StatusShow,
+)
 from taskqueue.protocol.daemon import Histogram as HistogramView
 
 FIGURES_BYTES: Final = 8 << 10
@@ -91,6 +100,19 @@ def _daemon_ms(request: DaemonShow) -> float:
     return SLOW_MS if request.projects else 2.0
 
 
+def key_list(turn: TurnState, request: KeyList) -> KeyListReply:
+    """Answer with where the page begins; the shell, which knows keys and connections, adds the rest.
+
+    Raises:
+        Rejected: with the code ``forbidden``: the caller does not reach all projects.
+    """
+    if turn.caller.scope is not None:
+        raise Rejected(
+            "forbidden", f"key-list takes a key for all projects, and {turn.caller.name} has {turn.caller.scope}"
+        )
+    return KeyListReply(n=request.n, next=request.after)
+
+
 def histogram_view(histogram: Histogram) -> HistogramView:
     """Copy a histogram into a view."""
     return HistogramView(list(histogram.bounds), histogram.counts.copy(), histogram.sum)
@@ -98,5 +120,6 @@ def histogram_view(histogram: Histogram) -> HistogramView:
 
 REQUESTS: Final = (
     RequestRule(DaemonShow, asked(show_daemon), keeps=False, slow_ms_of=_daemon_ms),
+    RequestRule(KeyList, asked(key_list), keeps=False, slow_ms=10.0),
     RequestRule(StatusShow, asked(status), keeps=False, slow_ms_of=_status_ms),
 )

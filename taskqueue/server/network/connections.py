@@ -30,6 +30,7 @@ Rules:
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from threading import Lock
@@ -95,10 +96,11 @@ class Connection:
         public: its public key; empty: there are no keys.
         holder: owner of the key.
         last_sent: bytes of the last messages to a peer by ipc; None: it is by TCP.
+        closed_at: unix seconds of its end; 0: it is open.
     """
 
     __slots__ = (
-        "_acked_before_bytes", "acked_bytes", "address", "cookie", "fd", "holder", "is_announced",
+        "_acked_before_bytes", "acked_bytes", "address", "closed_at", "cookie", "fd", "holder", "is_announced",
         "is_cut", "is_revoked", "key", "last_sent", "measured", "peer", "public", "read_bytes", "routing_id",
         "sent_bytes", "uid",
     )  # fmt: skip
@@ -110,6 +112,7 @@ class Connection:
         self.uid = tcp.peer_uid(fd)
         self.last_sent: deque[int] | None = None if self.uid is None else deque(maxlen=SENT_MOST)
         self.address = self.key = ""
+        self.closed_at = 0.0
         self.public = ""
         self.holder: Entry | None = None
         self.is_cut = self.is_announced = self.is_revoked = False
@@ -264,6 +267,8 @@ class Connections:
             connection = self._closed.popleft()
             self._unread_bytes -= connection.unread_bytes
             connection.acked_bytes = connection.sent_bytes
+            if self._keys is not None and connection.holder is not None:
+                self._keys.note_end(connection.key, connection.closed_at)
             if self._by_routing_id.get(connection.routing_id) is connection:
                 del self._by_routing_id[connection.routing_id]
                 self._by_peer.pop(self._peers.pop(connection.routing_id, b""), None)
@@ -317,6 +322,7 @@ class Connections:
         if holder is None or not keys.still_has(holder, connection.public):
             self.revoke(connection)
         else:
+            keys.note_begin(holder.name, connection.address)
             self._meet("key-met", connection)
 
     def _meet(self, event: str, connection: Connection) -> None:
@@ -401,6 +407,7 @@ class Connections:
     def _drop(self, fd: int) -> None:
         if (connection := self._by_fd.pop(fd, None)) is not None:
             connection.is_cut = True
+            connection.closed_at = time.time()
             self._closed.append(connection)
 
     def all(self) -> list[Connection]:

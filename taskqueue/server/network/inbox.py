@@ -135,6 +135,8 @@ class Inbox:
     def _note_forbidden(self, frame: Frame, reason: str) -> None:
         """Count a request that was refused, or items of it, and log some: a misconfigured client may repeat itself."""
         self._meters.forbidden += 1
+        if self._router.keys is not None:
+            self._router.keys.note_forbidden(frame.key)
         if count := self._forbidden.count(ticks()):
             log.info(
                 "forbidden count=%d key=%s address=%s reason=%s",

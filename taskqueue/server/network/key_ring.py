@@ -5,13 +5,17 @@
 
 1. The guard's thread reads the file again when it has changed; the loop's thread looks keys up. A list is never
    changed, only replaced.
-2. While the file can't be read, or has vanished, what it allows is not known: no key of it may begin a connection.
+2. Of each name it counts what ``key-list`` tells, from the start of the daemon on. Each count has one writer.
+3. While the file can't be read, or has vanished, what it allows is not known: no key of it may begin a connection.
    Connections that exist go on.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
@@ -19,6 +23,24 @@ from taskqueue.access.access_file import AccessList, Entry, read_entries
 from taskqueue.access.key_file import KeyFile, local_key, make_key, server_key
 from taskqueue.errors import ConfigError
 from taskqueue.protocol.callers import Caller
+from taskqueue.protocol.daemon import KEYS_MOST, KeyUse
+
+
+@dataclass(slots=True)
+class Use:
+    """Use of the keys of one name since the daemon's start.
+
+    Attributes:
+        seen_at: unix seconds at which its last connection began or ended.
+        address: where its last connection came from.
+        forbidden: its requests that were refused.
+        refused: its connections that were refused; the only count of the guard's thread.
+    """
+
+    seen_at: float = 0.0
+    address: str = ""
+    forbidden: int = 0
+    refused: int = 0
 
 
 class KeyRing:
@@ -42,6 +64,7 @@ class KeyRing:
         self.server = server_key(path.parent)
         self.web: KeyFile = make_key("web", self.server.public)
         self.trouble = ""
+        self._uses: dict[str, Use] = {}
         self._own = (
             Entry("local", "admin", (local_key(path.parent, self.server.public).public,), 0.0),
             Entry("web", "admin", (self.web.public,), 0.0),
@@ -62,11 +85,18 @@ class KeyRing:
         self._list = AccessList((*self._own, *(found or ())))
         self._is_there = found is not None
         self.trouble = ""
+        names = {entry.name for entry in self._list.entries}
+        for name in [name for name in list(self._uses) if name not in names]:
+            del self._uses[name]
 
     def admit(self, public: str) -> Entry | None:
         """The holder of a key that wants to connect; None: refuse it."""
         entry = self.holder(public)
-        return None if self.trouble and entry not in self._own else entry
+        if entry is not None and (not self.trouble or entry in self._own):
+            return entry
+        if (known := self._list.entry(public)) is not None:
+            self._use(known.name).refused += 1
+        return None
 
     def holder(self, public: str) -> Entry | None:
         """The entry with this public key; None: there is none, or it has expired."""
@@ -88,6 +118,40 @@ class KeyRing:
     def owners(self) -> frozenset[str]:
         """Return the owners of the keys that may connect, by the last reading of the file."""
         return self._list.owners(time.time())
+
+    def note_begin(self, name: str, address: str) -> None:
+        """Note where the newest connection of a name comes from."""
+        use = self._use(name)
+        use.seen_at, use.address = time.time(), address
+
+    def note_end(self, name: str, at: float) -> None:
+        """Note when a connection of a name ended."""
+        use = self._use(name)
+        use.seen_at = max(use.seen_at, at)
+
+    def note_forbidden(self, name: str) -> None:
+        """Count a request that was refused."""
+        self._use(name).forbidden += 1
+
+    def page(self, after: str, connected: Iterable[str]) -> tuple[list[KeyUse], str]:
+        """Return up to KEYS_MOST names behind ``after``, in their order, and ``after`` of the next page, if any.
+
+        Args:
+            connected: name of each open connection.
+        """
+        counts, now = Counter(connected), time.time()
+        names = sorted(entry.name for entry in self._list.entries if entry.name > after)
+        page = [self._told(name, counts[name], now) for name in names[:KEYS_MOST]]
+        return page, page[-1].name if len(names) > KEYS_MOST else ""
+
+    def _told(self, name: str, connections: int, now: float) -> KeyUse:
+        use = self._uses.get(name) or Use()
+        seen_at = now if connections else use.seen_at
+        return KeyUse(name, connections, seen_at, use.address, use.forbidden, use.refused)
+
+    def _use(self, name: str) -> Use:
+        """The counts of a name; a revoked one has none that last."""
+        return self._uses.setdefault(name, Use()) if self._list.has(name) else Use()
 
     def names(self) -> int:
         """Number of names in the file."""

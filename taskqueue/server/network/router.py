@@ -210,6 +210,10 @@ class Router:
             return self._users.caller_of(name)
         return EVERYBODY if self.keys is None else self.keys.caller_of(name)
 
+    def connected_names(self) -> list[str]:
+        """Name of each open connection."""
+        return [each.key for each in self._connections.all() if not each.is_cut]
+
     def _configure(self, max_message: int) -> None:
         self.socket.setsockopt(zmq.ROUTER_HANDOVER, 0)
         self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, StatusReply, StatusShow, Verify
+from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, KeyList, StatusReply, StatusShow, Verify
 from taskqueue.protocol.values import EventTotals, TaskCounts
 from taskqueue.web.api import paging
 from taskqueue.web.api.http_operation import Operation
@@ -55,6 +55,10 @@ OPERATIONS: Final = (
     Operation(
         "GET", "/daemon/history", "viewer", DaemonHistory,
         "History of the daemon by minutes of the last day, in pages", further=paging.of_points,
+    ),
+    Operation(
+        "GET", "/daemon/keys", "admin", KeyList, "Use of each key since the daemon's start, in pages",
+        further=paging.of_keys,
     ),
     Operation("GET", "/daemon/verify", "admin", Verify, "Violations of the daemon's invariants"),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
-from taskqueue.protocol.daemon import DaemonHistoryReply, StatusReply
+from taskqueue.protocol.daemon import DaemonHistoryReply, KeyListReply, StatusReply
 from taskqueue.protocol.fetchers import FetchersReply
 from taskqueue.protocol.flows import FlowsReply, FlowTasksReply
 from taskqueue.protocol.insight import HistoryReply, LogReply, StatsReply, WhyReply
@@ -56,6 +56,11 @@ def of_stats(reply: StatsReply, said: Mapping[str, Any]) -> Arguments:
 def of_points(reply: HistoryReply | DaemonHistoryReply, said: Mapping[str, Any]) -> Arguments:
     """Arguments of the next page of a history: since the next time."""
     return {"since": reply.next} if reply.next else None
+
+
+def of_keys(reply: KeyListReply, said: Mapping[str, Any]) -> Arguments:
+    """Arguments of the next page of keys: after the last name."""
+    return {"after": reply.next} if reply.next else None
 
 
 def of_tasks(reply: TaskListReply | TaskChildrenReply | WhyReply, said: Mapping[str, Any]) -> Arguments:

@@ -17,7 +17,7 @@ from msgspec import NODEFAULT, Struct
 
 from taskqueue import Client, RequestRejected, new_task
 from taskqueue.protocol.base import ChangeRequest
-from taskqueue.protocol.daemon import DaemonShow
+from taskqueue.protocol.daemon import DaemonShow, KeyList
 from taskqueue.protocol.fetchers import Hello, Hung, LeaseRef, Select
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.flows import FlowStage, FlowStaged, FlowTasks, FlowTasksReply
@@ -63,6 +63,7 @@ BY_ITSELF: Final = {
     (Hung, "taskid"): "as above",
     (Hung, "url"): "as above",
     (TaskWait, "seconds"): "tasks.wait asks again and again, for as long as a request may take",
+    (KeyList, "after"): "daemon.key_uses goes through all pages",
     (DaemonShow, "projects"): "metrics ask so, of a thousand projects at once",
     (Watch, "since"): "projects.watch begins with all projects, and goes on from each reply",
     (Watch, "seconds"): "as above",
@@ -118,6 +119,7 @@ CALLS: Final[tuple[Callable[[Client], object], ...]] = (
     lambda client: client.why("p", "t"),
     lambda client: client.why(),
     lambda client: client.daemon.verify(),
+    lambda client: list(client.daemon.key_uses()),
     lambda client: client.projects.get("p"),
     lambda client: client.projects.set("p", {"rate": 1.0}),
     lambda client: client.projects.unset("p", ["rate"]),

@@ -23,10 +23,13 @@ from taskqueue.errors import MAX_REASON_CHARS
 from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.daemon import (
+    KEYS_MOST,
     DaemonHistoryReply,
     DaemonPoint,
     DaemonReply,
     Histogram,
+    KeyListReply,
+    KeyUse,
     StatusReply,
     StatusShow,
     StoreLevel,
@@ -294,6 +297,7 @@ def at_limits() -> Iterator[AnyOutgoing]:
     yield HistoryReply(n=INT, points=[full(HistoryPoint)] * 256, next=FLOAT)
     page = room_in(LEAST) // history.MINUTE_BYTES
     yield DaemonHistoryReply(n=INT, points=[full(DaemonPoint)] * page, next=FLOAT)
+    yield KeyListReply(n=INT, keys=[full(KeyUse)] * KEYS_MOST, next=NAME)
     yield WaitReply(n=INT, finished=True, unfinished=INT, times=INT)
     yield TaskWaitReply(n=INT, state="cancelled")
     yield TaskChildrenReply(n=INT, children=[Child(NAME, TASKID, "processing", waits=True)] * 500, next="f" * 500)

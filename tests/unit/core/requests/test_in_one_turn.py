@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from taskqueue.core.request_rules import RULES
 from taskqueue.protocol.base import AnyReply, ErrorReply
-from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, StatusShow, Verify
+from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, KeyList, StatusShow, Verify
 from taskqueue.protocol.fetchers import Extend, FetcherDo, Fetchers, FetcherShow, Hello, Release
 from taskqueue.protocol.flows import FlowCancel, FlowList, FlowShow, FlowStage, FlowSubmit, FlowTasks
 from taskqueue.protocol.insight import FailureList, Log, Stats, StatsHistory, Watch, Why
@@ -112,6 +112,7 @@ ROWS: Final = (
     Row(FetcherShow(**WHO, fetcher="fetcher"), "ok", "ok"),
     Row(Fetchers(**NEWS), "unknown-project", "ok"),
     Row(DaemonHistory(**WHO), "ok", "ok"),
+    Row(KeyList(**WHO), "ok", "ok"),
     Row(DaemonShow(**WHO, projects=["news"]), "ok", "ok"),
     Row(StatusShow(**WHO, projects=["news"]), "unknown-project", "ok"),
     Row(Verify(**WHO), "ok", "ok"),

@@ -8,11 +8,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 import zmq
 
 from taskqueue.access import access_file
 from taskqueue.access.key_file import KeyFile, make_key
+from taskqueue.protocol.daemon import KEYS_MOST, KeyUse
 from taskqueue.protocol.fields import Peer
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.connections import Connections
@@ -91,6 +93,46 @@ def test_a_peer_that_is_not_on_the_ring_is_not_heard_and_is_told_of(path: Path, 
     with closing(connections.cut_peers):
         assert connections.received_from(b"\0\0\0\0\1", cast(zmq.Frame, Message(fd, make_key("ben")))) is None
         assert connections.cut_peers.take() == [b"\0\0\0\0\1\0"]
+
+
+def test_a_ring_counts_what_each_name_of_the_file_does_and_forgets_those_that_are_gone(path: Path) -> None:
+    web1, late = known(path, "web1"), make_key("late")
+    access_file.authorise(path, "late", late.public, "viewer", expires_at=1.0)
+    ring = KeyRing(path)
+
+    ring.note_begin("web1", "10.0.0.7")
+    ring.note_forbidden("web1")
+    ring.note_forbidden("stranger")
+    assert ring.admit(late.public) is None
+    assert ring.admit(web1.public) is not None
+    uses, after = ring.page("", ["web1", "web1", "local"])
+
+    assert after == ""
+    assert [use.name for use in uses] == ["late", "local", "web", "web1"]
+    assert [use.connections for use in uses] == [0, 1, 0, 2]
+    assert (uses[0].refused, uses[0].seen_at) == (1, 0.0)
+    assert (uses[3].address, uses[3].forbidden, uses[3].refused) == ("10.0.0.7", 1, 0)
+    (use,) = [use for use in ring.page("web", [])[0] if use.name == "web1"]
+    assert 0.0 < use.seen_at <= uses[3].seen_at
+    access_file.revoke(path, "web1")
+    ring.read_again()
+    access_file.authorise(path, "web1", web1.public, "viewer")
+    ring.read_again()
+    assert ring.page("web", [])[0] == [KeyUse("web1")]
+
+
+def test_names_come_in_pages(path: Path) -> None:
+    names = [f"web{number:04}" for number in range(KEYS_MOST)]
+    entries = tuple(access_file.Entry(name, "viewer", (f"{n:064x}",), 1.0) for n, name in enumerate(names))
+    path.touch(0o600)
+    path.write_bytes(msgspec.json.encode(access_file.Entries(entries)))
+    ring = KeyRing(path)
+
+    first, after = ring.page("", [])
+    rest, end = ring.page(after, [])
+
+    assert (len(first), end) == (KEYS_MOST, "")
+    assert [use.name for use in (*first, *rest)] == ["local", "web", *names]
 
 
 def test_what_a_peer_has_sent_that_is_cut_is_dropped_and_others_keep_their_turn() -> None:
