@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from taskqueue.access.rights import request_name, right_of, role_for
+from taskqueue.access.rights import is_about_all, request_name, right_of, role_for
 from taskqueue.errors import Rejected
 from taskqueue.protocol.callers import EVERYBODY, Caller, Role, Scope
 from taskqueue.protocol.fetchers import Extend, Hello, LeaseRef, Release
@@ -45,13 +45,18 @@ def everybody(name: str) -> Caller:
 
 
 def check_right(caller: Caller, request: AnyRequest) -> None:
-    """Refuse a request that the caller's role does not allow; a batch as a whole.
+    """Refuse a request that the caller's role does not allow, or that is about more projects than it reaches.
+
+    A batch is refused as a whole.
 
     Raises:
         Rejected: with the code ``forbidden``: what was asked for, who asked, and what to do.
     """
     right = right_of(request)
     if caller.may(right):
+        if caller.scope is not None and is_about_all(request):
+            reason = f"{request_name(request)} is about all projects, and {caller.name} reaches {caller.scope}"
+            raise Rejected("forbidden", f'{reason}; use a key for "*"')
         return
     what = request_name(request)
     if caller.role is None:

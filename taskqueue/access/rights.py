@@ -55,6 +55,17 @@ def right_of(request: AnyRequest) -> Right:
     return TYPE_RIGHTS[type(request)]
 
 
+ABOUT_ALL: Final = (daemon.DaemonShow, daemon.DaemonHistory, daemon.KeyList, daemon.Verify)
+"""Types of requests about all projects, or about the keys of all."""
+
+
+def is_about_all(request: AnyRequest) -> bool:
+    """Whether a request is about all projects as one, so that only a key for ``*`` may send it."""
+    if isinstance(request, insight.StatsHistory):
+        return request.project is None
+    return isinstance(request, ABOUT_ALL) or (isinstance(request, projects.GroupDo) and request.all)
+
+
 def request_name(request: AnyRequest) -> str:
     """Name of a request by which docs/reference/rights.md lists it, such as ``project-do pause``."""
     kind = type(request).__struct_config__.tag

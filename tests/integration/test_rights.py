@@ -216,7 +216,7 @@ def test_of_pushes_in_one_message_only_those_of_other_projects_fail(shops: Daemo
 
     async def push_all() -> list[str | BaseException]:
         async with AsyncClient(shops.url, key=producer) as client:
-            await client.daemon.show()  # from here on they leave together
+            await client.operations.list()  # from here on they leave together
             projects = ("shop", "news-a", "bank", "news-b")
             pushes = (client.push(project, f"http://site/{project}") for project in projects)
             return await asyncio.gather(*pushes, return_exceptions=True)
@@ -350,16 +350,16 @@ def test_a_worker_that_names_no_projects_ends_with_what_its_key_has(
 
 
 def test_more_projects_reach_clients_that_are_connected(shops: Daemon, authorise: Authorise, tmp_path: Path) -> None:
-    producer = authorise("web1", "producer", "news-*")
+    producer, admin = authorise("web1", "producer", "news-*"), authorise("anna", "admin")
     shops.start()
 
-    with Client(shops.url, key=producer) as client:
+    with Client(shops.url, key=producer) as client, Client(shops.url, key=admin) as owner:
         with pytest.raises(RequestRejected, match="reaches news-"):
             client.push("shop", "http://site/")
         access_file.change(tmp_path / "access.json", "web1", ["news-*", "shop"])
         shops.wait_for_log("keys-read")
         assert client.push("shop", "http://site/") == "new"
-        assert client.daemon.show().shell["closed_revoked"] == 0
+        assert owner.daemon.show().shell["closed_revoked"] == 0
 
 
 def test_a_fetcher_whose_key_loses_projects_gets_no_more_of_them_and_goes_on_with_the_others(

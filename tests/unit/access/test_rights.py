@@ -13,10 +13,12 @@ from taskqueue.access.rights import TYPE_RIGHTS, right_of
 from taskqueue.core.request_rules import ROWS
 from taskqueue.errors import Rejected
 from taskqueue.protocol.callers import EVERYBODY, RIGHTS_OF, ROLES, Caller, Right, Role
-from taskqueue.protocol.daemon import KeyList, StatusShow, Verify
+from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, KeyList, StatusShow, Verify
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.fields import Token
-from taskqueue.protocol.projects import ProjectDo
+from taskqueue.protocol.insight import StatsHistory
+from taskqueue.protocol.messages import AnyRequest
+from taskqueue.protocol.projects import GroupDo, ProjectDo
 from taskqueue.protocol.tasks import NewTasks
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "rights.md").read_text(encoding="utf-8")
@@ -74,6 +76,31 @@ def test_a_refusal_says_who_asked_for_what_and_which_role_it_takes(
         check_right(Caller("web1", role), request_)
 
     assert refused.value.code == "forbidden"
+
+
+@pytest.mark.parametrize(
+    ("request_", "what"),
+    [
+        (DaemonShow(), "daemon-show"),
+        (DaemonHistory(), "daemon-history"),
+        (KeyList(), "key-list"),
+        (Verify(), "verify"),
+        (StatsHistory(), "stats-history"),
+        (GroupDo(action="pause", all=True), "group-do pause"),
+    ],
+)
+def test_a_request_about_all_projects_takes_a_key_for_all(request_: AnyRequest, what: str) -> None:
+    check_right(Caller("anna", "admin"), request_)
+    with pytest.raises(
+        Rejected, match=f"^forbidden: {what} is about all projects, and web1 reaches news-\\*, blog; use"
+    ):
+        check_right(Caller("web1", "admin", patterns=("news-*", "blog")), request_)
+    assert what.split()[0] in PAGE.partition("## Projects")[2]
+
+
+def test_a_request_about_some_projects_takes_no_key_for_all() -> None:
+    for request in (StatsHistory(project="news-a"), GroupDo(action="pause", group="papers"), StatusShow()):
+        check_right(Caller("web1", "admin", patterns=("news-*",)), request)
 
 
 def test_only_admins_make_projects() -> None:
