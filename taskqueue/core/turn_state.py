@@ -159,6 +159,11 @@ class TurnState:
         self.changes.writes.next_project = projects.next_number
         return number
 
+    def reaches(self, project: Project | None) -> bool:
+        """Whether the sender of the request at hand reaches the project; None: one that was deleted."""
+        scope = self.caller.scope
+        return scope is None or (project is not None and scope.has(project.name))
+
     def emit(self, kind: EventKind, project: Project, reason: str) -> None:
         """Emit an event for the daemon log."""
         self.events.append(Event(kind, project.name, self.now.wall, reason))

@@ -8,7 +8,7 @@ The daemon makes a caller of each name in the access file; without keys every pe
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import translate
 from typing import Final, Literal, get_args
 
@@ -56,6 +56,11 @@ class Scope:
                 self._answers.clear()
             answer = self._answers[project] = self._matches(project)
         return answer
+
+    def among(self, projects: Iterable[str]) -> list[str]:
+        """Return those of the names that are of these, in the same order."""
+        answers = self._answers
+        return [name for name in projects if (answer := answers.get(name)) or (answer is None and self.has(name))]
 
     def _matches(self, project: str) -> bool:
         if self._compiled is None:

@@ -46,7 +46,7 @@ from taskqueue.core.requests.daemon import histogram_view
 from taskqueue.errors import Damaged, Fenced, FormatError, PassingError, StoreError
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import encode, request_number
-from taskqueue.protocol.daemon import DaemonReply, KeyListReply, StatusReply, StoreLevel
+from taskqueue.protocol.daemon import DaemonReply, KeyListReply, PartialStatusReply, StatusReply, StoreLevel
 from taskqueue.protocol.fetchers import HelloWanted, Select
 from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.messages import Incoming, Outgoing
@@ -268,7 +268,7 @@ class Loop:
     def _put(self, outgoing: Outgoing, ticket: int | None) -> None:
         """Pass a message to the outbox."""
         message = outgoing.message
-        if type(message) is StatusReply:
+        if isinstance(message, StatusReply):
             message = self._completed(message)
         elif type(message) is DaemonReply:
             message = self._completed_daemon(message)
@@ -285,7 +285,7 @@ class Loop:
             version=self._config.version,
             compiled=is_compiled(),
             uptime_seconds=self._clock.uptime(),
-            shell=as_map(self._meters),
+            shell={} if isinstance(status, PartialStatusReply) else as_map(self._meters),
         )
 
     def _completed_daemon(self, reply: DaemonReply) -> DaemonReply:

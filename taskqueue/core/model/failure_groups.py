@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from taskqueue.core.model.attempt_records import Failure, KeptFailure
 from taskqueue.core.model.session import Session
+from taskqueue.protocol.callers import Scope
 from taskqueue.protocol.choices import FailuresBy
 
 GROUPS_MOST: Final = 4096
@@ -115,6 +116,7 @@ class FailureCount(Struct):
         session, n: session and number of the request.
         project: number of the project; 0 for all projects.
         since: see ``FailuresReply``.
+        scope: projects whose failures are counted; None: all.
         limit: number of groups requested.
         start, end: range of keys of failures yet to be counted.
     """
@@ -127,6 +129,7 @@ class FailureCount(Struct):
     start: int
     end: int
     groups: FailureGroups
+    scope: Scope | None = None
 
 
 def kind_of(error: str) -> str:

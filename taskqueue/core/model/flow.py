@@ -34,6 +34,7 @@ class Check:
 
     Attributes:
         reuse: True if known tasks become part of the flow.
+        is_scoped: True if a client that submits it does not reach all projects; reasons name no task of another one.
         checked: number of checked tasks.
         known: taskids of the first known tasks.
         known_count: number of known tasks.
@@ -42,10 +43,11 @@ class Check:
         problem: reason why the flow can't be accepted; empty so far.
     """
 
-    __slots__ = ("awaited", "checked", "known", "known_count", "outside", "problem", "reuse")
+    __slots__ = ("awaited", "checked", "is_scoped", "known", "known_count", "outside", "problem", "reuse")
 
     def __init__(self, *, reuse: bool) -> None:
         self.reuse = reuse
+        self.is_scoped = False
         self.checked = 0
         self.known: list[str] = []
         self.known_count = 0

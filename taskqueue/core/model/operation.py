@@ -16,6 +16,9 @@ from taskqueue.protocol.values import BulkAction
 
 BULK_ACTIONS: Final = get_args(BulkAction)
 
+NAMES_SHOWN: Final = 20
+"""Projects of an operation that are named, at most."""
+
 
 class Operation:
     """Operation, with the requests that wait for its end.

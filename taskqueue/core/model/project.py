@@ -38,6 +38,7 @@ from taskqueue.core.model.task_queue import TaskQueue
 from taskqueue.core.model.waiters import Waiters
 from taskqueue.core.model.windows import Counters, EventCounts
 from taskqueue.errors import Rejected
+from taskqueue.protocol.callers import Scope
 from taskqueue.protocol.choices import ProjectState, RemainingReason
 from taskqueue.protocol.fields import Boot, Setting, Wall
 from taskqueue.protocol.projects import CronJob, Remaining
@@ -493,6 +494,10 @@ class ProjectTable:
             raise Rejected("unknown-project", f'project: "{name}" is unknown; {hint}')
         return project
 
+    def within(self, scope: Scope | None) -> list[str]:
+        """Return the sorted names of the projects in a scope; None: of all."""
+        return self.names if scope is None else scope.among(self.names)
+
     def in_group(self, group: str) -> list[Project]:
         """Return the projects of a group, sorted by name."""
         return [self.by_name[name] for name in self.names if self.by_name[name].settings.group == group]
@@ -557,6 +562,18 @@ class GrandTotals:
     def totals(self) -> EventTotals:
         """Return events since the projects were created."""
         return EventTotals(*self._row[STATES:])
+
+    def within(self, names: Sequence[str], projects: ProjectTable) -> tuple[TaskCounts, EventTotals]:
+        """Return ``counts`` and ``totals`` of these projects; costs a pass over them, or over all others if fewer."""
+        own = dict.fromkeys(projects.by_name[name].number for name in names)
+        are_few = len(own) <= len(self._parts) // 2
+        if are_few:
+            parts = [part for number in own if (part := self._parts.get(number)) is not None]
+        else:
+            parts = [part for number, part in self._parts.items() if number not in own]
+        row = [sum(column) for column in zip(*parts, strict=True)] or [0] * len(self._row)
+        row = row if are_few else list(map(sub, self._row, row))
+        return TaskCounts(*row[:STATES]), EventTotals(*row[STATES:])
 
     def events(self) -> Row:
         """Return ``totals`` with those of projects deleted since the start; only differences of two have a meaning."""

@@ -150,6 +150,7 @@ class OperationRecord(Struct, array_like=True):
         changed: names of projects that it has changed since its last entry in ``taskqueue log``.
         tasks: number of tasks that it has changed or dropped since that entry.
         detail: text for that entry, such as the states that projects had when it began.
+        patterns: globs of the projects that its author reaches, beyond which it never goes; empty: all.
     """
 
     progress: OperationProgress
@@ -163,6 +164,7 @@ class OperationRecord(Struct, array_like=True):
     changed: list[str] = []
     tasks: int = 0
     detail: str = ""
+    patterns: tuple[str, ...] = ()
 
 
 class FlowRecord(Struct, array_like=True):

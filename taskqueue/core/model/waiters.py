@@ -19,6 +19,7 @@ from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.session import Session
 from taskqueue.core.model.timer_heap import TimerHeap
 from taskqueue.errors import Rejected
+from taskqueue.protocol.callers import Scope
 from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.messages import AnyOutgoing
 
@@ -38,6 +39,7 @@ class Waiter(NamedTuple):
     Attributes:
         known: version that a ``watch`` request knows; 0 if none.
         apart: True if other requests of its session may wait for the same thing.
+        scope: projects that its sender reaches; None: all.
     """
 
     session: Session
@@ -45,6 +47,7 @@ class Waiter(NamedTuple):
     until: Boot
     known: int = 0
     apart: bool = False
+    scope: Scope | None = None
 
     @property
     def key(self) -> str:

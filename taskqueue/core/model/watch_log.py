@@ -15,6 +15,7 @@ others wait for the next time. So a session that asks again and again gets four 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
@@ -97,16 +98,22 @@ class WatchLog:
         """Return the text of a version in replies."""
         return f"{self._id}.{version}"
 
-    def after(self, version: int, most: int) -> tuple[list[tuple[int | str, int]], bool]:
+    def after(
+        self, version: int, most: int, is_meant: Callable[[int | str], bool] | None = None
+    ) -> tuple[list[tuple[int | str, int]], bool]:
         """Return the changes after a version, the oldest first, and whether there are more.
 
         Each is the number of a project, or the name of a deleted one, with its version.
+
+        Args:
+            is_meant: whether a change is among those to be returned; None: all are.
         """
         news = []
         for change in reversed(self._changes.items()):
             if change[1] <= version:
                 break
-            news.append(change)
+            if is_meant is None or is_meant(change[0]):
+                news.append(change)
         return list(islice(reversed(news), most)), len(news) > most
 
     # ------------------------------------------------------------------------------------ waiters

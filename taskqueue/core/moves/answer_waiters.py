@@ -17,7 +17,7 @@ from typing import Final
 
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.task import OVER, STATE_NAMES
-from taskqueue.core.model.waiters import FOR_EVER, Waiters
+from taskqueue.core.model.waiters import FOR_EVER, Waiter, Waiters
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.base import AnyReply
 from taskqueue.protocol.fields import Boot
@@ -27,13 +27,13 @@ ANSWERED_A_TURN: Final = 512
 """Waiting requests answered in one turn, at most: about 5 ms, including the socket."""
 
 
-def answer(turn: TurnState, waiters: Waiters, reply: Callable[[int], AnyReply], until: Boot = FOR_EVER) -> None:
+def answer(turn: TurnState, waiters: Waiters, reply: Callable[[Waiter], AnyReply], until: Boot = FOR_EVER) -> None:
     """Answer the waiters whose limit is at most ``until`` (boot-clock seconds).
 
     Args:
-        reply: function that makes the reply to the request of a number.
+        reply: function that makes the reply to a waiter.
     """
-    turn.state.waits.late.extend((waiter, reply(waiter.n)) for waiter in waiters.take(until))
+    turn.state.waits.late.extend((waiter, reply(waiter)) for waiter in waiters.take(until))
     _tell(turn)
 
 
@@ -78,4 +78,4 @@ def answer_dropped_tasks(turn: TurnState, number: int) -> None:
 
 
 def _answer_task_waits(turn: TurnState, waiters: Waiters, name: str, until: Boot = FOR_EVER) -> None:
-    answer(turn, waiters, lambda n: TaskWaitReply(n=n, state=name), until)
+    answer(turn, waiters, lambda waiter: TaskWaitReply(n=waiter.n, state=name), until)

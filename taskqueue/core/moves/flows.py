@@ -110,7 +110,7 @@ def note(state: State, flow: Flow) -> None:
 def tell(turn: TurnState, flow: Flow, until: Boot = FOR_EVER) -> None:
     """Answer the requests for the flow's end whose limit is at most ``until`` (boot-clock seconds)."""
     project = turn.state.projects.by_number[flow.record.project]
-    answer(turn, flow.waiters, lambda n: FlowReply(n=n, flow=flow.view(project.name)), until)
+    answer(turn, flow.waiters, lambda waiter: FlowReply(n=waiter.n, flow=flow.view(project.name)), until)
 
 
 def refuse(turn: TurnState, flow: Flow, refusal: Rejected) -> None:
@@ -118,13 +118,13 @@ def refuse(turn: TurnState, flow: Flow, refusal: Rejected) -> None:
     flow.check = None
     flow.page = ()
     note(turn.state, flow)
-    answer(turn, flow.submitters, lambda n: ErrorReply(n=n, code=refusal.code, reason=refusal.reason))
+    answer(turn, flow.submitters, lambda waiter: ErrorReply(n=waiter.n, code=refusal.code, reason=refusal.reason))
 
 
 def drop(turn: TurnState, flow: Flow, refusal: Rejected) -> None:
     """Forget the flow and its staged tasks; waiting requests get the reason."""
     refuse(turn, flow, refusal)
-    answer(turn, flow.waiters, lambda n: ErrorReply(n=n, code=refusal.code, reason=refusal.reason))
+    answer(turn, flow.waiters, lambda waiter: ErrorReply(n=waiter.n, code=refusal.code, reason=refusal.reason))
     state = turn.state
     project = state.projects.by_number.get(flow.record.project)
     if project is not None:

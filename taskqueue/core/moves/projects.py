@@ -100,16 +100,22 @@ def check_settings(state: State, name: str, overrides: Layer, besides: int = 0) 
     return more
 
 
-def in_group(state: State, group: str) -> list[Project]:
+def in_group(turn: TurnState, group: str) -> list[Project]:
     """Return the projects of a group, in order of their names.
 
     Raises:
-        Rejected: there are none.
+        Rejected: there are none that the sender of the request reaches, or others as well.
     """
-    members = state.projects.in_group(group)
-    if not group or not members:
+    projects, caller = turn.state.projects.in_group(group), turn.caller
+    if caller.scope is not None:
+        reached = [project for project in projects if caller.scope.has(project.name)]
+        if reached and len(reached) < len(projects):
+            reason = f'"{group}" has projects outside, and {caller.name} reaches {caller.scope}'
+            raise Rejected("forbidden", f'group: {reason}; use a key for "*", or name projects')
+        projects = reached
+    if not group or not projects:
         raise Rejected("unknown-group", f'group: no project belongs to a group "{group}"')
-    return members
+    return projects
 
 
 def add_project(turn: TurnState, project: Project) -> None:
@@ -183,7 +189,7 @@ def remove_project(turn: TurnState, project: Project) -> None:
         turn.changes.propagate("retired", project.number)
     reason = f'project: "{project.name}" has been deleted'
     for waiters in (project.waiters, project.early_waiters):
-        answer(turn, waiters, lambda n: ErrorReply(n=n, code="unknown-project", reason=reason))
+        answer(turn, waiters, lambda waiter: ErrorReply(n=waiter.n, code="unknown-project", reason=reason))
     answer_waiters.answer_dropped_tasks(turn, project.number)
 
 

@@ -13,7 +13,7 @@ from taskqueue.core.model.histogram import Histogram
 from taskqueue.core.model.project import Project
 from taskqueue.core.moves.handout import could_give
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, asked
-from taskqueue.core.requests.pages import of_projects, that_fit
+from taskqueue.core.requests.pages import of_projects, sees_fetcher, that_fit
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.daemon import (
@@ -21,6 +21,7 @@ from taskqueue.protocol.daemon import (
     DaemonShow,
     KeyList,
     KeyListReply,
+    PartialStatusReply,
     ProjectStand,
     StatusReply,
     StatusShow,
@@ -34,19 +35,26 @@ FIGURES_BYTES: Final = 8 << 10
 def status(turn: TurnState, message: StatusShow) -> StatusReply:
     """Answer with the daemon's status, a page of projects and the first fetchers; the shell adds the uptime."""
     state, now = turn.state, turn.now
+    scope, kind = turn.caller.scope, StatusReply
+    counts, totals = state.grand_totals.counts(), state.grand_totals.totals()
+    if scope is not None:
+        kind = PartialStatusReply
+        counts, totals = state.grand_totals.within(state.projects.within(scope), state.projects)
     page = of_projects(turn, message)
-    sessions = (session for session in state.sessions.values() if session.fetches)
+    sessions = (
+        each for each in state.sessions.values() if each.fetches and (scope is None or sees_fetcher(turn, each))
+    )
     room = state.config.max_message - FIGURES_BYTES
     projects = that_fit(state, (project.view(now, state.environment) for project in page.projects), room // 2)
     room -= len(state.environment.pack(projects))
     list_fetchers = that_fit(state, (each.view(now.boot) for each in islice(sessions, message.fetchers)), room)
-    return StatusReply(
+    return kind(
         n=message.n,
         epoch=state.epoch,
         version=state.config.version,
         uptime_seconds=0.0,
-        counts=state.grand_totals.counts(),
-        totals=state.grand_totals.totals(),
+        counts=counts,
+        totals=totals,
         projects=projects,
         more=page.more or len(projects) < len(page.projects),
         fetchers=list_fetchers,

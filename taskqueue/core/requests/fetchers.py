@@ -41,7 +41,7 @@ from taskqueue.core.moves.lease_end import crash, expire, give_back, lose
 from taskqueue.core.moves.slots import sent_again
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, Who, asked, asked_by, asked_for_change
 from taskqueue.core.requests.leases import is_over, lease_of, timeout_of
-from taskqueue.core.requests.pages import of_fetchers, that_fit
+from taskqueue.core.requests.pages import of_fetchers, sees_fetcher, that_fit
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
@@ -295,11 +295,12 @@ def drain_or_resume(turn: TurnState, by: Who, message: FetcherDo) -> FetcherRepl
     """Drain or resume a name.
 
     Raises:
-        Rejected: the name to resume is not drained and no fetcher has it (``unknown-fetcher``), or DRAINED_MOST names
-            are drained already (``full``).
+        Rejected: the name to resume is not drained and no fetcher has it, or the sender does not see it
+            (``unknown-fetcher``), or DRAINED_MOST names are drained already (``full``).
     """
     state, name = turn.state, message.fetcher
     sessions = _sessions(state, name)
+    _check_seen(turn, name, sessions)
     before = "drained" if name in state.drained else "not drained"
     if message.action == "drain":
         _check_drained(state, name)
@@ -321,10 +322,11 @@ def show_fetcher(turn: TurnState, message: FetcherShow) -> FetcherReply:
     """Answer with the fetchers of a name, and whether it is drained.
 
     Raises:
-        Rejected: no fetcher has the name, and it is not drained (``unknown-fetcher``).
+        Rejected: no fetcher has the name, and it is not drained, or the sender does not see it (``unknown-fetcher``).
     """
     state, name = turn.state, message.fetcher
     sessions = _sessions(state, name)
+    _check_seen(turn, name, sessions)
     _check_known(state, name, sessions)
     reply = _fetcher_reply(state, message.n, name, sessions)
     fetching = [session for session in sessions if session.fetches]
@@ -360,8 +362,24 @@ def _check_drained(state: State, name: str) -> None:
 
 def _check_known(state: State, name: str, sessions: list[Session]) -> None:
     if name not in state.drained and not any(session.fetches for session in sessions):
-        reason = f'fetcher: no fetcher named "{name}" is connected or drained; see: taskqueue fetcher list'
-        raise Rejected("unknown-fetcher", reason)
+        raise _unknown(name)
+
+
+def _check_seen(turn: TurnState, name: str, sessions: list[Session]) -> None:
+    """Refuse a sender that does not reach all projects unless the name has fetchers and it sees all of them.
+
+    A drained name without a fetcher may be that of anyone.
+    """
+    if turn.caller.scope is None:
+        return
+    fetching = [session for session in sessions if session.fetches]
+    if not fetching or not all(sees_fetcher(turn, session) for session in fetching):
+        raise _unknown(name)
+
+
+def _unknown(name: str) -> Rejected:
+    reason = f'fetcher: no fetcher named "{name}" is connected or drained; see: taskqueue fetcher list'
+    return Rejected("unknown-fetcher", reason)
 
 
 def _fetcher_reply(state: State, n: int, name: str, sessions: list[Session]) -> FetcherReply:
@@ -388,7 +406,7 @@ def list_fetchers(turn: TurnState, message: Fetchers) -> FetchersReply:
         state.projects.named(message.project)
     page = of_fetchers(turn, message)
     room = room_in(state.config.max_message)
-    away = that_fit(state, names_away(state), room // 4)
+    away = that_fit(state, names_away(state) if turn.caller.scope is None else (), room // 4)
     room -= len(state.environment.pack(away))
     shown = that_fit(state, (session.view(turn.now.boot) for session in page.sessions), room)
     return FetchersReply(

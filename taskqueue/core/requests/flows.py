@@ -118,6 +118,7 @@ def submit(turn: TurnState, session: Session, request: FlowSubmit) -> FlowReply 
     if flow.check is None:
         flow.check = Check(reuse=request.reuse)
         flows.note(state, flow)
+    flow.check.is_scoped |= turn.caller.scope is not None
     return None
 
 
@@ -209,6 +210,8 @@ def list_all(turn: TurnState, request: FlowList) -> FlowsReply:
     )
     after = tuple(request.after.partition("/")[::2])
     rows = [row for row in rows if (not request.project or row[0] == request.project) and row[:2] > after]
+    if turn.caller.scope is not None:
+        rows = [row for row in rows if turn.caller.reaches(row[0])]
     page = [state.flows.by_number[number].view(name) for name, _, number in rows[: request.limit]]
     return FlowsReply(n=request.n, flows=page, more=len(rows) > request.limit)
 
@@ -241,7 +244,11 @@ def list_tasks(turn: TurnState, request: FlowTasks, wanted: Needs) -> Halves:
 def _task_view(
     turn: TurnState, project: Project, flow: Flow, index: int, item: NewTask, attempt: Attempt | None
 ) -> FlowTaskStatus:
-    depends_on = [_parent_view(turn, flow, parent, project) for parent in item.depends_on]
+    depends_on = [
+        _parent_view(turn, flow, parent, project)
+        for parent in item.depends_on
+        if isinstance(parent, str) or turn.caller.reaches(parent.project)
+    ]
     view = FlowTaskStatus(index, item.taskid, item.url, "staged", depends_on)
     if index >= flow.record.unrolled:
         return view

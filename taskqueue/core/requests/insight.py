@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
-from taskqueue.core.model.needs import LOG_MOST, LogRef, Needs
+from taskqueue.core.model.needs import LOG_MOST, ChangeRecord, LogRef, Needs
 from taskqueue.core.model.windows import Counters, WindowSums
 from taskqueue.core.request_rule import Halves, RequestRule, asked, in_halves
 from taskqueue.core.requests.pages import of_stats
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.callers import Scope
 from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.insight import QUIET, Log, LogReply, ProjectStats, Stats, StatsReply, Window, Windows
 from taskqueue.protocol.message_room import room_in
@@ -24,7 +25,7 @@ from taskqueue.protocol.values import Change, EventTotals
 
 def stats(turn: TurnState, message: Stats) -> StatsReply:
     """Answer with a page of the projects' statistics."""
-    page = of_stats(turn.state, message)
+    page = of_stats(turn, message)
     rows = [
         ProjectStats(project.name, EventTotals(*project.totals.row()), windows_of(project.counters, turn.now.wall))
         for project in page.projects
@@ -56,7 +57,7 @@ LOOKED_AT = 1000
 
 def show_log(turn: TurnState, request: Log, wanted: Needs) -> Halves:
     """Answer with a page of the log, newest entry first."""
-    state = turn.state
+    state, scope = turn.state, turn.caller.scope
     end = min(request.before or state.next_log, state.next_log)
     first = max(end - LOOKED_AT, _oldest(state))
     wanted.log.append(LogRef(first, end))
@@ -72,6 +73,8 @@ def show_log(turn: TurnState, request: Log, wanted: Needs) -> Halves:
             return reply
         if request.project is not None and request.project != entry.project and request.project not in entry.projects:
             continue
+        if scope is not None and (entry := _part_of(entry, scope)) is None:
+            continue
         room -= len(state.environment.pack(entry))
         if reply.entries and (room < 0 or len(reply.entries) == request.limit):
             reply.next = number + 1
@@ -79,6 +82,20 @@ def show_log(turn: TurnState, request: Log, wanted: Needs) -> Halves:
         reply.entries.append(Change(*astuple(entry)))
     reply.next = first if first > _oldest(state) else 0
     return reply
+
+
+def _part_of(entry: ChangeRecord, scope: Scope) -> ChangeRecord | None:
+    """Return an entry as far as it is about projects in the scope; None: it names none of them.
+
+    Without the names of others it has no count and no detail either, because these are about all of them.
+    """
+    names = scope.among(entry.projects)
+    has_own = bool(entry.project) and scope.has(entry.project)
+    if not (names or has_own):
+        return None
+    if len(names) == len(entry.projects) and (has_own or not entry.project):
+        return entry
+    return replace(entry, project=entry.project if has_own else "", projects=names, count=0, detail="")
 
 
 def _oldest(state: State) -> int:

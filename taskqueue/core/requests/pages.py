@@ -60,7 +60,7 @@ class FetcherPage(NamedTuple):
 def of_projects(turn: TurnState, message: StatusShow) -> ProjectPage:
     """Select the projects of a status request."""
     state = turn.state
-    names = _names(state, message.group, message.projects)
+    names = _names(turn, message.group, message.projects)
     if message.filter:
         part = message.filter.lower()
         names = [name for name in names if part in name.lower()]
@@ -75,9 +75,9 @@ def of_projects(turn: TurnState, message: StatusShow) -> ProjectPage:
     return ProjectPage([state.projects.by_name[name] for name in page], found, more, [number(name) for name in page])
 
 
-def of_stats(state: State, message: Stats) -> ProjectPage:
+def of_stats(turn: TurnState, message: Stats) -> ProjectPage:
     """Select the projects of a stats request."""
-    names = _names(state, message.group)
+    state, names = turn.state, _names(turn, message.group)
     first = bisect_right(names, message.after)
     page = names[first : first + message.limit]
     return ProjectPage([state.projects.by_name[name] for name in page], len(names), first + message.limit < len(names))
@@ -85,10 +85,9 @@ def of_stats(state: State, message: Stats) -> ProjectPage:
 
 def of_fetchers(turn: TurnState, message: Fetchers) -> FetcherPage:
     """Select the fetchers that match the filter and, if projects or a group are named, want their tasks."""
-    state = turn.state
-    found = [session for session in state.sessions.values() if session.fetches]
+    found = seen_fetchers(turn)
     if message.project or message.projects or message.group:
-        wanted = frozenset([message.project] if message.project else _names(state, message.group, message.projects))
+        wanted = frozenset([message.project] if message.project else _names(turn, message.group, message.projects))
         found = [each for each in found if each.interest is None or not each.interest.isdisjoint(wanted)]
     if message.filter:
         part = message.filter.lower()
@@ -97,6 +96,27 @@ def of_fetchers(turn: TurnState, message: Fetchers) -> FetcherPage:
     end = message.skip + message.limit
     page = nsmallest(end, left, _order_of_fetchers(turn.now, message.sort))[message.skip :]
     return FetcherPage(page, found, end < len(left))
+
+
+def seen_fetchers(turn: TurnState) -> list[Session]:
+    """Return the connected fetchers that the sender of the request sees."""
+    return [each for each in turn.state.sessions.values() if each.fetches and sees_fetcher(turn, each)]
+
+
+def sees_fetcher(turn: TurnState, session: Session) -> bool:
+    """Whether the sender of the request reaches all projects that a fetcher wants, or has a task of."""
+    scope = turn.caller.scope
+    if scope is None:
+        return True
+    if session.interest is None:
+        return False
+    by_number = turn.state.projects.by_number
+    leased = dict.fromkeys(task.project for task in session.leases.values())
+    has = dict.fromkeys(by_number[number].name for number in leased)
+    has.update((lease.project, None) for lease in session.ended.values() if lease.project)
+    if session.hung is not None:
+        has[session.hung.project] = None
+    return bool(session.interest or has) and all(map(scope.has, session.interest)) and all(map(scope.has, has))
 
 
 def that_fit(state: State, views: Iterable[View], room: int) -> list[View]:
@@ -110,13 +130,18 @@ def that_fit(state: State, views: Iterable[View], room: int) -> list[View]:
     return fitting
 
 
-def _names(state: State, group: str, named: Sequence[str] = ()) -> list[str]:
-    """Sort the names of the named projects, or of all, that are in the group if one is given.
+def _names(turn: TurnState, group: str, named: Sequence[str] = ()) -> list[str]:
+    """Sort the names of the named projects, or of all that the sender of the request reaches, that are in the group if
+    one is given.
 
     Raises:
         Rejected: a named project is unknown.
     """
-    names = [project.name for project in state.projects.in_group(group)] if group else state.projects.names
+    state, scope = turn.state, turn.caller.scope
+    names = state.projects.within(scope)
+    if group:
+        in_group = [project.name for project in state.projects.in_group(group)]
+        names = in_group if scope is None else scope.among(in_group)
     wanted = {state.projects.named(name).name for name in named}
     return [name for name in names if name in wanted] if wanted else names
 

@@ -103,7 +103,7 @@ def set_group(turn: TurnState, by: Who, message: GroupSet) -> GroupReply:
     Raises:
         Rejected: the group is unknown or too large, or a setting is invalid; the reason names the project.
     """
-    projects = in_group(turn.state, message.group)
+    projects = in_group(turn, message.group)
     layers = _checked_layers(turn.state, message, projects)
     before = [values(as_layer(project.settings), message.settings) for project in projects]
     for project, overrides in zip(projects, layers, strict=True):

@@ -41,6 +41,7 @@ from taskqueue.core.model.task import (
     time_key,
 )
 from taskqueue.core.request_rule import RequestRule, asked
+from taskqueue.core.requests.tasks import shown
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.choices import TaskState
@@ -106,7 +107,8 @@ def list_tasks(turn: TurnState, request: TaskList) -> TaskListReply:
             break
         if _is_late(request, task):
             state_name = "" if request.state else STATE_NAMES[task.state]
-            row = _row(turn, task, task.spec, found.attempts.get(task.taskid), state_name)
+            attempt = found.attempts.get(task.taskid)
+            row = _row(turn, task, task.spec, None if attempt is None else shown(turn, attempt), state_name)
             reply.tasks.append(row)
             room -= row_bytes(row)
     return reply

@@ -12,6 +12,7 @@ A push is done by ``moves/push``, a wait ended by ``answer_waiters``; lists are 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -43,7 +44,7 @@ from taskqueue.core.moves.push import cancel, need_tasks, revive, take_batch
 from taskqueue.core.request_rule import Halves, RequestRule, Who, asked_for_change, in_halves
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.choices import KnownState
+from taskqueue.protocol.choices import NAME, KnownState
 from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.message_room import attempt_bytes, errors_that_fit, parent_bytes, room_beside, room_in
 from taskqueue.protocol.messages import Incoming
@@ -165,7 +166,23 @@ def history_of(turn: TurnState, project: Project, task: Task) -> list[Attempt]:
     if task.ended is not None:
         by_index[(task.attempts - 1) % ATTEMPTS_KEPT] = task.ended
     newest = [(task.attempts - age) % ATTEMPTS_KEPT for age in range(1, ATTEMPTS_KEPT + 1)]
-    return [by_index[index] for index in newest if index in by_index]
+    return [shown(turn, by_index[index]) for index in newest if index in by_index]
+
+
+UPSTREAM: Final = "upstream: "
+"""Start of the error of a task that failed with a parent, whose name follows: ``TASKID`` or ``PROJECT/TASKID``."""
+
+PREFIX_OF_OTHERS: Final = re.compile(rf"({NAME}+|a deleted project)/")
+
+
+def shown(turn: TurnState, attempt: Attempt) -> Attempt:
+    """Return an attempt whose error names no parent in a project that the sender of the request does not reach."""
+    if turn.caller.scope is None or attempt.outcome != "upstream":
+        return attempt
+    prefix = PREFIX_OF_OTHERS.match(attempt.error.removeprefix(UPSTREAM))
+    if prefix is None or turn.caller.reaches(prefix[1]):
+        return attempt
+    return replace(attempt, error=f"{UPSTREAM}a task of another project", kind="")
 
 
 def result_of(turn: TurnState, project: Project, task: Task) -> Raw | None:
@@ -338,6 +355,8 @@ def show_parents(turn: TurnState, message: TaskParents, wanted: Needs) -> Halves
         mark = turn.changes.mark_of(each)
         if mark is None or mark.number != task.links.number:
             continue
+        if not turn.reaches(state.projects.by_number.get(each.edge.parent.project)):
+            continue
         parent = _parent_view(turn, TaskRef(*each.edge.parent), mark)
         room -= parent_bytes(parent)
         if room < 0 and reply.parents:
@@ -394,6 +413,8 @@ def show_children(turn: TurnState, message: TaskChildren, wanted: Needs) -> Halv
         of = projects.by_number.get(each.edge.child.project)
         mark, child = turn.changes.mark_of(each), turn.find(of, each.edge.child.taskid) if of is not None else None
         if of is None or mark is None or child is None or child.links is None or child.links.number != mark.number:
+            continue
+        if not turn.reaches(of):
             continue
         reply.children.append(Child(of.name, child.taskid, STATE_NAMES[child.state], waits=mark.state == UNSATISFIED))
     if not page.end:

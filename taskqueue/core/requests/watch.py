@@ -4,11 +4,14 @@ Rules:
 1. A watcher that knows nothing, or a version that the log no longer has, gets all projects.
 2. A watcher that lacks a published change gets its reply at once; others when a change is published, or when their
    time has passed.
-3. A turn sends a bounded number of rows; the changes since a version are collected once for all watchers that know it.
+3. A turn sends a bounded number of rows; the changes since a version are collected once for all watchers that know it
+   and reach the same projects.
+4. A watcher that does not reach all projects gets sums over its own only, and no reply because of others.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -17,16 +20,34 @@ from taskqueue.core.model.session import Session
 from taskqueue.core.model.waiters import Waiter
 from taskqueue.core.model.watch_log import WatchLog
 from taskqueue.core.request_rule import RequestRule, asked_by
+from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.callers import Scope
 from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.insight import WATCH_ROWS, ProjectPulse, Watch, WatchReply
 from taskqueue.protocol.message_room import PULSE_BYTES_MOST, pulse_bytes, room_in
+from taskqueue.protocol.values import EventTotals, TaskCounts
 
 ROWS_A_TURN: Final = 2048
 """Rows sent in one turn, at most: four full replies, about 4 ms."""
 
 ANSWER_COST: Final = 8
 """Cost of a reply without rows, in rows."""
+
+
+SCANNED_A_ROW: Final = 8
+"""Projects that cost as much as a row when they are searched for those that a watcher reaches."""
+
+Patterns = tuple[str, ...]
+"""Globs of the projects that a watcher reaches; empty: all."""
+
+
+class Sums(NamedTuple):
+    """Sums over all projects that a watcher reaches, and their number."""
+
+    counts: TaskCounts
+    totals: EventTotals
+    found: int
 
 
 class News(NamedTuple):
@@ -51,7 +72,7 @@ def watch(turn: TurnState, session: Session, request: Watch) -> None:
         log = WatchLog(state.next_number(), [projects.by_name[name] for name in projects.names], now)
     known = log.known(request.since)
     is_told_now = known < log.published or not known or not request.seconds
-    waiter = Waiter(session, request.n, Boot(now + request.seconds), known, apart=True)
+    waiter = Waiter(session, request.n, Boot(now + request.seconds), known, apart=True, scope=turn.caller.scope)
     if (former := log.leave(waiter.key)) is not None:
         state.waits.leave(former)
     state.waits.add(log.telling if is_told_now else log.quiet, waiter)
@@ -77,28 +98,46 @@ def settle(turn: TurnState, log: WatchLog) -> None:
 
 def _tell(turn: TurnState, log: WatchLog) -> None:
     now, budget = turn.now.boot, ROWS_A_TURN
-    told: dict[int, News] = {}
+    told: dict[tuple[int, Patterns], News] = {}
+    sums: dict[Patterns, Sums] = {}
     for waiter in chain(log.telling.take(), log.quiet.take(now)):
         if waiter.known == log.version and waiter.until > now:
             log.quiet.add(waiter)  # it knows the changes published meanwhile
             budget -= 1
         else:
-            news = told.get(waiter.known)
+            scope = waiter.scope
+            patterns = () if scope is None else scope.patterns
+            news = told.get((waiter.known, patterns))
             if news is None:
-                news = told[waiter.known] = _news(turn, log, waiter.known)
-            turn.state.waits.leave(waiter)
-            turn.send(waiter.session, _reply(turn, log, waiter, news), after_sync=False)
-            log.asked_at = now
-            budget -= ANSWER_COST + len(news.projects)
+                news = told[waiter.known, patterns] = _news(turn, log, waiter.known, scope)
+                budget -= 0 if scope is None else (log.version - waiter.known) // SCANNED_A_ROW
+            if scope is not None and waiter.known and waiter.until > now and not (news.projects or news.gone):
+                log.quiet.add(waiter._replace(known=news.version))
+                budget -= 1
+            else:
+                if patterns not in sums:
+                    sums[patterns] = _sums(turn.state, scope)
+                    budget -= 0 if scope is None else len(turn.state.projects.names) // SCANNED_A_ROW
+                turn.state.waits.leave(waiter)
+                turn.send(waiter.session, _reply(turn, log, waiter, news, sums[patterns]), after_sync=False)
+                log.asked_at = now
+                budget -= ANSWER_COST + len(news.projects)
         if budget <= 0:
             return
 
 
-def _news(turn: TurnState, log: WatchLog, known: int) -> News:
+def _sums(state: State, scope: Scope | None) -> Sums:
+    names = state.projects.within(scope)
+    if scope is None:
+        return Sums(state.grand_totals.counts(), state.grand_totals.totals(), len(names))
+    return Sums(*state.grand_totals.within(names, state.projects), len(names))
+
+
+def _news(turn: TurnState, log: WatchLog, known: int, scope: Scope | None) -> News:
     """Collect the changes since a version that fit into a message."""
     state = turn.state
     room = room_in(state.config.max_message) - PULSE_BYTES_MOST
-    changes, more = log.after(known, WATCH_ROWS)
+    changes, more = log.after(known, WATCH_ROWS, None if scope is None else partial(_is_reached, state, scope))
     projects: list[ProjectPulse] = []
     gone: list[str] = []
     version = known
@@ -118,6 +157,11 @@ def _news(turn: TurnState, log: WatchLog, known: int) -> News:
     return News(projects, gone, version if more else log.version, more and version < log.published)
 
 
+def _is_reached(state: State, scope: Scope, what: int | str) -> bool:
+    """Whether a change of the watch log is of a project in the scope."""
+    return scope.has(what if isinstance(what, str) else state.projects.by_number[what].name)
+
+
 def pulse_of(project: Project) -> ProjectPulse:
     """Make the watchers' view of a project."""
     settings = project.settings
@@ -135,19 +179,19 @@ def pulse_of(project: Project) -> ProjectPulse:
     )
 
 
-def _reply(turn: TurnState, log: WatchLog, waiter: Waiter, news: News) -> WatchReply:
+def _reply(turn: TurnState, log: WatchLog, waiter: Waiter, news: News, sums: Sums) -> WatchReply:
     state = turn.state
     return WatchReply(
         n=waiter.n,
         epoch=state.epoch,
         since=log.since(news.version),
-        counts=state.grand_totals.counts(),
-        totals=state.grand_totals.totals(),
+        counts=sums.counts,
+        totals=sums.totals,
         projects=news.projects,
         gone=news.gone,
         anew=not waiter.known,
         more=news.more,
-        found=len(state.projects.names),
+        found=sums.found,
     )
 
 

@@ -38,6 +38,7 @@ from taskqueue.core.model.task import (
 )
 from taskqueue.core.request_rule import SLOW_MS, Halves, RequestRule, in_halves
 from taskqueue.core.requests import why_slots
+from taskqueue.core.requests.pages import sees_fetcher
 from taskqueue.core.requests.tasks import history_of, need_shown, spec_of
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
@@ -112,7 +113,7 @@ def _standing(turn: TurnState, request: Why) -> WhyReply:
     if request.taskid is not None:
         raise Rejected("malformed", "project: required with a taskid")
     state = turn.state
-    names = state.projects.names
+    names = state.projects.within(turn.caller.scope)
     found: list[StandingProject] = []
     left, room = float(LOOKED_AT), room_in(state.config.max_message)
     for name in names[bisect_right(names, request.after) :]:
@@ -194,10 +195,14 @@ def _of_blocked(turn: TurnState, project: Project, task: Task, links: Links) -> 
     found = turn.found.edges.get(_parents_ref(project, task.taskid))
     edges = found.edges if found is not None else []
     waiting = [each.edge.parent for each in edges if each.mark == (UNSATISFIED, links.number)]
-    named = [_parent(turn, project, ref) for ref in waiting[:PARENTS_NAMED]]
-    rest = links.missing - len(named)
+    by_number = turn.state.projects.by_number
+    shown = [ref for ref in waiting if turn.reaches(by_number.get(ref.project))]
+    named = [_parent(turn, project, ref) for ref in shown[:PARENTS_NAMED]]
+    hidden = len(waiting) - len(shown)
+    rest = links.missing - len(named) - hidden
     more = f" and {rest} more" if rest > 0 and named else ""
-    return f"is blocked, waiting for {_tasks(links.missing)}: {', '.join(named)}{more}"
+    others = f"{', ' if named else ''}{_tasks(hidden)} of other projects" if hidden else ""
+    return f"is blocked, waiting for {_tasks(links.missing)}: {', '.join(named)}{more}{others}"
 
 
 def _parent(turn: TurnState, project: Project, ref: TaskRef) -> str:
@@ -254,7 +259,8 @@ def _reason_of(turn: TurnState, project: Project) -> tuple[WhyCause, str]:
 
 
 def _of_handing(turn: TurnState, project: Project) -> str:
-    hung = _hung(turn.now, [session for session in turn.state.sessions.values() if _asks(session, project)])
+    asking = [session for session in turn.state.sessions.values() if _asks(session, project)]
+    hung = _hung(turn.now, [session for session in asking if sees_fetcher(turn, session)])
     return f"is dispatching tasks{why_slots.summary(turn, project)}{f'; {hung}' if hung else ''}"
 
 
@@ -358,12 +364,14 @@ def _look_at_fetchers(turn: TurnState, project: Project) -> Iterator[str]:
     state = turn.state
     fetchers = [session for session in state.sessions.values() if session.capacity]
     asking = [session for session in fetchers if _asks(session, project)]
-    if not fetchers:
+    seen = [session for session in asking if sees_fetcher(turn, session)]
+    if not fetchers and turn.caller.scope is None:
         yield "has tasks to dispatch, but no fetcher is connected"
     elif not asking:
         yield "has tasks to dispatch, but no fetcher asks for them"
     elif all(session.draining for session in asking):
-        yield f"has tasks to dispatch, but all fetchers that ask for them are draining: {_resumable(asking)}"
+        names = f": {_resumable(seen)}" if seen else ""
+        yield f"has tasks to dispatch, but all fetchers that ask for them are draining{names}"
     elif any(state.connections.is_crowded(session) for session in asking):
         most = most_at_one(state.config.max_leases)
         yield f"waits for a task to finish: its fetchers' connection has {_tasks(most)}, half of limits.max_leases"
@@ -373,6 +381,9 @@ def _look_at_fetchers(turn: TurnState, project: Project) -> Iterator[str]:
         places = sum(session.capacity for session in taking)
         rest = f", {len(asking) - len(taking)} draining" if len(taking) < len(asking) else ""
         full = "has tasks to dispatch, but all fetchers that ask for them are full"
+        if len(seen) < len(asking):
+            yield full
+            return
         hung = _hung(turn.now, taking)
         yield f"{full}{rest}: {hung}" if hung else f"{full} ({held} of {places} places){rest}"
 
@@ -412,7 +423,7 @@ def _look_at_daemon(turn: TurnState, project: Project) -> Iterator[str]:
     if not state.config.has_room:
         yield "waits for disk space: the store's disk has less than store.min_free left"
     elif state.memory.leases >= state.config.max_leases:
-        leased = _tasks(state.memory.leases)
+        leased = _tasks(state.memory.leases if turn.caller.scope is None else state.config.max_leases)
         yield f"waits for a task to finish: fetchers have {leased}, as many as limits.max_leases allows"
 
 

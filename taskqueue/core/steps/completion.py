@@ -119,7 +119,9 @@ def answer(turn: TurnState, project: Project, until: Boot = FOR_EVER, *, is_earl
     waiters = project.early_waiters if is_early else project.waiters
     if len(waiters):
         remaining = project.remaining(now, turn.state.environment)  # once: ten thousand may wait
-        answer_waiters.answer(turn, waiters, lambda n: _reply(project, n, now, remaining, is_early=is_early), until)
+        answer_waiters.answer(
+            turn, waiters, lambda waiter: _reply(project, waiter.n, now, remaining, is_early=is_early), until
+        )
 
 
 def _is_over(project: Project, now: Now, *, is_early: bool) -> bool:

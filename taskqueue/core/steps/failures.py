@@ -14,6 +14,7 @@ Rules of counting:
 
 from __future__ import annotations
 
+from collections.abc import Container
 from math import inf
 from typing import Final
 
@@ -91,7 +92,9 @@ def begin(turn: TurnState, session: Session, request: FailureList) -> None:
     start, end = time_key(since, 0), time_key(turn.now.wall, 0) + (1 << SEQ_BITS)
     groups = FailureGroups(request.by)
     state.pending.begin("failures")
-    state.failure_counts[at] = FailureCount(session, request.n, project, since, request.limit, start, end, groups)
+    state.failure_counts[at] = FailureCount(
+        session, request.n, project, since, request.limit, start, end, groups, turn.caller.scope
+    )
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
@@ -107,7 +110,7 @@ def step(turn: TurnState) -> None:
     count = turn.due.counted
     if count is not None:
         page = turn.found.failures[_page_ref(count)]
-        count.groups.add(page.failures, state.projects.by_number if not count.project else (count.project,))
+        count.groups.add(page.failures, _projects_of(state, count, page))
         count.start = page.next
         at = count.session.id, count.n
         if page.next:
@@ -116,6 +119,17 @@ def step(turn: TurnState) -> None:
             del state.failure_counts[at]
             turn.send(count.session, _reply(state, count), after_sync=False)
     turn.more |= bool(state.failure_counts)
+
+
+def _projects_of(state: State, count: FailureCount, page: FoundFailures) -> Container[int]:
+    """Return the numbers of the projects on the page whose failures are counted."""
+    by_number, scope = state.projects.by_number, count.scope
+    if count.project:
+        return (count.project,)
+    if scope is None:
+        return by_number
+    found = dict.fromkeys(each.failure.project for each in page.failures)
+    return {number: None for number in found if number in by_number and scope.has(by_number[number].name)}
 
 
 def _page_ref(count: FailureCount) -> FailuresRef:

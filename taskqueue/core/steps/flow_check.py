@@ -46,7 +46,8 @@ def look_at(turn: TurnState, flow: Flow, project: Project, part: Sequence[NewTas
             else:
                 of = turn.state.projects.by_name.get(parent.project)
                 if of is None:
-                    check.problem = check.problem or f'depends_on: there is no project "{parent.project}"'
+                    name = "" if check.is_scoped else f' "{parent.project}"'
+                    check.problem = check.problem or f"depends_on: there is no project{name}"
                 else:
                     _look_at_parent(turn, flow, check, of, parent.taskid)
         check.checked += 1
@@ -83,11 +84,11 @@ def _look_at_parent(turn: TurnState, flow: Flow, check: Check, project: Project,
     """Check a parent of the next task of the flow."""
     index = turn.found.members.get(MemberRef(flow.number, taskid)) if project.number == flow.record.project else None
     if index is None:
-        check.outside = check.outside or taskid
+        is_shown = project.number == flow.record.project or not check.is_scoped
+        name = taskid if is_shown else "a task of another project"
+        check.outside = check.outside or name
         if any(flows.blocks(turn, other, taskid) for other in project.making.values()):
-            check.problem = (
-                check.problem or f"depends_on: {taskid} is still to be made by another flow; try again later"
-            )
+            check.problem = check.problem or f"depends_on: {name} is still to be made by another flow; try again later"
     elif index >= check.checked:
         check.problem = check.problem or (
             f"depends_on: task {check.checked} waits for {taskid}, which is task {index}, but parents come first"
@@ -132,4 +133,4 @@ def _accept(turn: TurnState, flow: Flow, check: Check, project: Project) -> None
     turn.changed_flows[flow.number] = flow
     project.armed = True
     turn.touch(project)
-    answer(turn, flow.submitters, lambda n: FlowReply(n=n, flow=flow.view(project.name)))
+    answer(turn, flow.submitters, lambda waiter: FlowReply(n=waiter.n, flow=flow.view(project.name)))

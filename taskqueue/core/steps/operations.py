@@ -25,7 +25,7 @@ from msgspec.structs import astuple
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.now import Now
-from taskqueue.core.model.operation import Operation
+from taskqueue.core.model.operation import NAMES_SHOWN, Operation
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.records import OperationProgress, OperationRecord
 from taskqueue.core.model.rerun_set import RerunCursor
@@ -40,6 +40,8 @@ from taskqueue.core.state import State
 from taskqueue.core.steps import bulk, rerun
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.callers import Scope
 from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.message_room import operation_bytes, room_in
 from taskqueue.protocol.operations import (
@@ -56,8 +58,6 @@ from taskqueue.protocol.values import Action, OperationAction, RerunProgress
 from taskqueue.protocol.values import Operation as OperationView
 
 RUNNING_MOST: Final = 100
-NAMES_SHOWN: Final = 20
-"""Projects of an operation that replies name, at most."""
 
 # ------------------------------------------------------------------------------------------------ requests
 
@@ -71,7 +71,7 @@ def begin(turn: TurnState, by: Who, request: Bulk) -> OperationReply:
     state, now = turn.state, turn.now
     if (request.project is None) == (not request.group):
         raise Rejected("malformed", "project: give either a project or a group")
-    projects = in_group(state, request.group) if request.group else [state.projects.named(request.project or "")]
+    projects = in_group(turn, request.group) if request.group else [state.projects.named(request.project or "")]
     foreign = [name for name in request.filter.states if STATE_NAMES.index(name) not in bulk.SENSIBLE[request.action]]
     if foreign:
         reason = f"{request.action} does not apply to {foreign[0]} tasks"
@@ -84,7 +84,7 @@ def begin(turn: TurnState, by: Who, request: Bulk) -> OperationReply:
     progress.priority = request.priority if request.action == "reprioritise" else None
     progress.exetime = _exetime(request, now) if request.action == "reschedule" else None
     progress.known = sum(project.queue.known for project in projects)
-    record = OperationRecord(progress, progress.id, actor=by.actor, address=by.address)
+    record = OperationRecord(progress, progress.id, actor=by.actor, address=by.address, patterns=_patterns(turn))
     _add(turn, Operation(record, [project.number for project in projects]))
     if not progress.dry_run:
         detail = f"operation {progress.number} begins: {_meant(progress)}"
@@ -108,14 +108,14 @@ def begin_group(turn: TurnState, by: Who, request: GroupDo) -> OperationReply:
     """
     state = turn.state
     until = pause_end(turn, request)
-    projects = _meant_projects(state, request)
+    projects = _meant_projects(turn, request)
     if len(projects) > group_step_size(request.action):
         _see_room(state)
     progress = _begun(state, request.action, projects, turn.now)
     progress.group = request.group
     progress.known = len(projects)
     progress.until = until
-    record = OperationRecord(progress, progress.id, actor=by.actor, address=by.address)
+    record = OperationRecord(progress, progress.id, actor=by.actor, address=by.address, patterns=_patterns(turn))
     record.detail = told_before(turn, request, (each for each in projects if makes_sense(each, request.action, until)))
     operation = Operation(record, [project.number for project in projects])
     take_group_step(turn, operation)
@@ -123,15 +123,21 @@ def begin_group(turn: TurnState, by: Who, request: GroupDo) -> OperationReply:
     return OperationReply(n=request.n, operation=_view(progress))
 
 
-def _meant_projects(state: State, request: GroupDo) -> Sequence[Project]:
+def _patterns(turn: TurnState) -> tuple[str, ...]:
+    scope = turn.caller.scope
+    return () if scope is None else scope.patterns
+
+
+def _meant_projects(turn: TurnState, request: GroupDo) -> Sequence[Project]:
     """Select the projects of the group, or all, in the order of their names."""
     if bool(request.group) == request.all:
         raise Rejected("malformed", "group: give either a group or all")
     if not request.all:
-        return in_group(state, request.group)
+        return in_group(turn, request.group)
     if request.action in LOSSES:
         raise Rejected("malformed", f"all: {request.action} drops tasks; name a group")
-    return [state.projects.by_name[name] for name in state.projects.names]
+    projects = turn.state.projects
+    return [projects.by_name[name] for name in projects.within(turn.caller.scope)]
 
 
 def begin_rerun(turn: TurnState, request: Rerun, wanted: Needs) -> Halves:
@@ -151,7 +157,9 @@ def begin_rerun(turn: TurnState, request: Rerun, wanted: Needs) -> Halves:
     progress = _begun(state, "rerun", [project], turn.now)
     progress.dry_run = request.dry_run
     progress.rerun = RerunProgress(request.taskid, request.scope)
-    record = OperationRecord(progress, 0, actor=by.actor, address=by.address, cursor=RerunCursor())
+    record = OperationRecord(
+        progress, 0, actor=by.actor, address=by.address, cursor=RerunCursor(), patterns=_patterns(turn)
+    )
     rerun.begin(turn, record, task)
     _add(turn, Operation(record, [project.number]))
     if not progress.dry_run:
@@ -166,7 +174,7 @@ def cancel(turn: TurnState, by: Who, request: OperationCancel) -> OperationReply
     Raises:
         Rejected: the operation is unknown or forgotten, or has ended.
     """
-    operation = _known(turn.state, request.id)
+    operation = _known(turn, request.id)
     record = operation.record
     if not operation.running or record.progress.cancelled:
         raise Rejected("state", f"operation {request.id} has ended already")
@@ -189,9 +197,10 @@ def show(turn: TurnState, session: Session, request: OperationShow) -> Operation
         Rejected: the operation is unknown or forgotten, or too many requests wait already.
     """
     state, now = turn.state, turn.now
-    operation = _known(state, request.id)
+    operation = _known(turn, request.id)
     if request.seconds and operation.running:
-        state.waits.add(operation.waiters, Waiter(session, request.n, now.boot + request.seconds))
+        waiter = Waiter(session, request.n, now.boot + request.seconds, scope=turn.caller.scope)
+        state.waits.add(operation.waiters, waiter)
         state.boot_timers.note(("operation", operation.id), now.boot + request.seconds)
         return None
     return OperationReply(n=request.n, operation=_view(operation.record.progress))
@@ -202,7 +211,10 @@ def list_all(turn: TurnState, request: OperationList) -> OperationsReply:
     state = turn.state
     reply = OperationsReply(n=request.n, operations=[])
     room = room_in(state.config.max_message)
+    scope = turn.caller.scope
     for operation in reversed(state.operations.by_id.values()):
+        if scope is not None and not _is_seen(operation.record, scope):
+            continue
         progress = operation.record.progress
         room -= operation_bytes(progress.projects, progress.filter, progress.rerun)
         if room < 0:
@@ -211,17 +223,38 @@ def list_all(turn: TurnState, request: OperationList) -> OperationsReply:
     return reply
 
 
-def _known(state: State, number: int) -> Operation:
-    operation = state.operations.find(number)
-    if operation is None:
-        raise Rejected("unknown-operation", f"id: there is no operation {number}, or it was forgotten")
+def _known(turn: TurnState, number: int) -> Operation:
+    operation, scope = turn.state.operations.find(number), turn.caller.scope
+    if operation is None or (scope is not None and not _is_seen(operation.record, scope)):
+        raise _unknown(number)
     return operation
+
+
+def _unknown(number: int) -> Rejected:
+    return Rejected("unknown-operation", f"id: there is no operation {number}, or it was forgotten")
+
+
+def _is_seen(record: OperationRecord, scope: Scope) -> bool:
+    """Whether a sender that reaches these projects sees the operation: if all of its projects are among them.
+
+    Beyond NAMES_SHOWN their names are not kept; then only those see it who reach the same projects as its author.
+    """
+    if record.patterns == scope.patterns:
+        return True
+    names = record.progress.projects
+    return 0 < len(names) < NAMES_SHOWN and all(map(scope.has, names))
 
 
 def answer(turn: TurnState, operation: Operation, until: Boot) -> None:
     """Answer the waiters whose limit is at most ``until`` (boot-clock seconds)."""
-    progress = operation.record.progress
-    answer_waiters.answer(turn, operation.waiters, lambda n: OperationReply(n=n, operation=_view(progress)), until)
+    answer_waiters.answer(turn, operation.waiters, lambda waiter: _reply(operation.record, waiter), until)
+
+
+def _reply(record: OperationRecord, waiter: Waiter) -> OperationReply | ErrorReply:
+    if waiter.scope is not None and not _is_seen(record, waiter.scope):  # a rerun may have reached another project
+        number = _name(record.progress)
+        return ErrorReply(n=waiter.n, code=_unknown(number).code, reason=_unknown(number).reason)
+    return OperationReply(n=waiter.n, operation=_view(record.progress))
 
 
 def _view(progress: OperationProgress) -> OperationView:

@@ -9,7 +9,8 @@
 
 Rules of the set:
 1. The scope selects tasks, along edges from before the first step. Tasks that are pushed later, or get other parents
-   later, are left out. Parents come before their children, on every path: see ``rerun_set``.
+   later, are left out; so are tasks of projects that its author does not reach. Parents come before their children, on
+   every path: see ``rerun_set``.
 2. A cancel before the first reset leaves no trace; after that, tasks that were reset still run.
 3. Bare tasks have no body to run: they are skipped, but tasks that depend on them are not.
 
@@ -32,6 +33,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from taskqueue.core.model.edges import SATISFIED, UNSATISFIED, Edge, FoundEdge, FoundEdges, Links, Mark, TaskRef
+from taskqueue.core.model.operation import NAMES_SHOWN
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.records import OperationProgress, OperationRecord
 from taskqueue.core.model.rerun_set import HELD, LEFT, RESET, FoundRerun, RerunCursor, RerunMember, RerunRef, RerunSet
@@ -40,6 +42,7 @@ from taskqueue.core.moves.push import apply_deferred, revive
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
+from taskqueue.protocol.callers import Scope
 from taskqueue.protocol.choices import RerunScope
 from taskqueue.protocol.values import RerunLayer, RerunProgress
 
@@ -55,7 +58,7 @@ def begin(turn: TurnState, record: OperationRecord, task: Task) -> None:
     """Begin a rerun with the named task."""
     cursor, scope = _cursor(record), rerun_of(record.progress).scope
     rerun_set = RerunSet(record.progress.id, cursor, FoundRerun())
-    _add(rerun_set, record.progress, task, is_meant=_is_meant(scope, task, is_first=True))
+    _add(turn, rerun_set, record.progress, task, is_meant=_is_meant(scope, task, is_first=True))
     if scope != "upstream-failed":
         rerun_set.append(0, 0)
     if scope == "task":
@@ -114,10 +117,11 @@ def _cursor(record: OperationRecord) -> RerunCursor:
 
 def _walk(turn: TurnState, rerun_set: RerunSet, record: OperationRecord) -> None:
     cursor, to_parents = rerun_set.cursor, rerun_of(record.progress).scope == "upstream-failed"
+    reached = Scope(record.patterns) if record.patterns else None
     for position, _, page in rerun_set.next_walked():
         for each in page.edges:
             if _counts(turn, each, record.bound):
-                _follow(turn, rerun_set, record.progress, position, each.edge)
+                _follow(turn, rerun_set, record.progress, position, each.edge, reached)
         if to_parents and page.end and not rerun_set.member(position).waiting:
             rerun_set.append(position, 0)
     if cursor.position == cursor.walked:
@@ -133,20 +137,34 @@ def _counts(turn: TurnState, found: FoundEdge, bound: int) -> bool:
     return child.links.number == mark.number
 
 
-def _follow(turn: TurnState, rerun_set: RerunSet, progress: OperationProgress, position: int, edge: Edge) -> None:
-    """Add the task at the other end of an edge of the task at ``position``."""
+def _follow(
+    turn: TurnState,
+    rerun_set: RerunSet,
+    progress: OperationProgress,
+    position: int,
+    edge: Edge,
+    reached: Scope | None,
+) -> None:
+    """Add the task at the other end of an edge of the task at ``position``, if it is in a project that is reached."""
     to_parents = rerun_of(progress).scope == "upstream-failed"
     end = edge.parent if to_parents else edge.child
     task = turn.task_at(end)
     if task is None or (to_parents and task.state == SUCCESS):
         return
+    if reached is not None and not reached.has(turn.state.projects.by_number[end.project].name):
+        return
     other = rerun_set.position(end)
     if other is None:
-        other = _add(rerun_set, progress, task, is_meant=_is_meant(rerun_of(progress).scope, task, is_first=False))
+        other = _add(
+            turn, rerun_set, progress, task, is_meant=_is_meant(rerun_of(progress).scope, task, is_first=False)
+        )
     rerun_set.connect(*(other, position) if to_parents else (position, other))
 
 
-def _add(rerun_set: RerunSet, progress: OperationProgress, task: Task, *, is_meant: bool) -> int:
+def _add(turn: TurnState, rerun_set: RerunSet, progress: OperationProgress, task: Task, *, is_meant: bool) -> int:
+    name = turn.state.projects.by_number[task.project].name
+    if name not in progress.projects and len(progress.projects) < NAMES_SHOWN:
+        progress.projects = [*progress.projects, name]
     progress.seen += 1
     progress.known += is_meant and not task.bare
     pass_by(progress, is_meant and task.bare)

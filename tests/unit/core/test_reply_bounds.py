@@ -15,9 +15,9 @@ import pytest
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from taskqueue.core.model.operation import NAMES_SHOWN
 from taskqueue.core.moves.change_log import DETAIL_CHARS
 from taskqueue.core.steps import history
-from taskqueue.core.steps.operations import NAMES_SHOWN
 from taskqueue.core.steps.rerun import LAYERS_SHOWN
 from taskqueue.errors import MAX_REASON_CHARS
 from taskqueue.protocol.base import AnyReply, ErrorReply

@@ -76,10 +76,10 @@ KEPT: list[tuple[Struct, str]] = [
     ),
     (
         OperationRecord(PROGRESS, 8, 1, "a", "anna", "10.0.0.1", 2),
-        "9bde000ba2696405a6616374696f6ea57265747279a870726f6a6563747391a46e657773a76472795f72756ec2a56b6e6f776e09a473"
+        "9cde000ba2696405a6616374696f6ea57265747279a870726f6a6563747391a46e657773a76472795f72756ec2a56b6e6f776e09a473"
         "6565"
         "6e04a76d61746368656402a8626567616e5f6174cb41cdcd6500000000a567726f7570a167a666696c74657282a673746174657391a6"
-        "6661696c6564a375726ca12aa87072696f72697479030801a161a4616e6e61a831302e302e302e3102c09000a0",
+        "6661696c6564a375726ca12aa87072696f72697479030801a161a4616e6e61a831302e302e302e3102c09000a090",
     ),
     (
         Attempt(1e9, "failed", "f", 0.5, "404"),
@@ -101,10 +101,10 @@ KEPT: list[tuple[Struct, str]] = [
     ),
     (
         OperationRecord(RERUN, 8, cursor=RerunCursor("order", 2, b"a")),
-        "9bde0009a2696406a6616374696f6ea5726572756ea870726f6a6563747391a46e657773a76472795f72756ec3a56b6e6f77"
+        "9cde0009a2696406a6616374696f6ea5726572756ea870726f6a6563747391a46e657773a76472795f72756ec3a56b6e6f77"
         "6e02a47365656e02a76d61746368656402a8626567616e5f6174cb41cdcd6500000000a5726572756e84a67461736b6964a1"
         "61a573636f7065aa646f776e73747265616da66c61796572739182a57461736b7302a77461736b69647392a161a162a56465"
-        "707468010800a0a0a00097a56f7264657202c401610000ff009000a0",
+        "707468010800a0a0a00097a56f7264657202c401610000ff009000a090",
     ),
     (
         CountersRecord(5, 2, (1, 2, 3, 4, 5, 6), [7]),
@@ -176,10 +176,10 @@ def test_a_project_from_before_pauses_ended_by_themselves_is_read() -> None:
     assert decode(bytes.fromhex(written), type=ProjectRecord) == PROJECT
 
 
-@pytest.mark.parametrize(("head", "cut"), [("98de000ba269", 6), ("9b8ba269", 0), ("988ba269", 6)])
-def test_an_operation_from_before_the_log_told_of_it_or_pauses_ended_is_read(head: str, cut: int) -> None:
+@pytest.mark.parametrize(("head", "cut"), [("9bde000ba269", 2), ("98de000ba269", 8), ("9b8ba269", 2), ("988ba269", 8)])
+def test_an_operation_from_before_it_had_its_last_fields_is_read(head: str, cut: int) -> None:
     record, written = KEPT[1]
-    before = written.replace("9bde000ba269", head)
+    before = written.replace("9cde000ba269", head)
 
     assert decode(bytes.fromhex(before[: len(before) - cut]), type=OperationRecord) == record
 
