@@ -1,0 +1,100 @@
+"""A key for ``news-*`` beside a thousand projects of others: what commands and the client show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Final
+
+import pytest
+
+from taskqueue import Client, RequestRejected
+from taskqueue.access import access_file
+from taskqueue.access.key_file import make_key, server_key, write_new_key
+from tests.integration.conftest import Daemon, DaemonFactory
+from tests.integration.test_keys import run
+
+OWN: Final = ["news-a", "news-b", "news-c"]
+OTHERS: Final = [f"shop-{number:03}" for number in range(1000)]
+
+
+@pytest.fixture
+def it(daemon: DaemonFactory, tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon with tasks, a fetcher, an operation and log entries of others and of the key's projects."""
+    it = daemon(start=False, projects={name: {} for name in [*OTHERS, *OWN]})
+    path = tmp_path / "access.json"
+    it.configure(keys=str(path))
+    for name in ("web1", "anna"):
+        made = make_key(name, server_key(tmp_path).public)
+        access_file.authorise(path, name, made.public, "admin")
+        write_new_key(tmp_path / f"{name}.key", made)
+    written = json.loads(path.read_text())
+    written["keys"][0]["projects"] = ["news-*"]
+    path.write_text(json.dumps(written))
+    it.start()
+    with Client(it.url, key=tmp_path / "anna.key") as client:
+        for name in ("shop-000", "shop-001", "news-a"):
+            client.push(name, f"http://{name}/")
+            client.projects.pause(name)
+        client.projects.resume("shop-000")
+        (task,) = client.select(projects=["shop-000"])
+        client.failed(task, error="ShopError", retry=False)
+        client.operations.start("retry", project="shop-001")
+        yield it
+
+
+def command(it: Daemon, folder: Path, *arguments: str) -> CompletedProcess[str]:
+    """Run a command with the key for ``news-*``."""
+    return run(it, *arguments, "--key", "web1.key", cwd=folder)
+
+
+def test_commands_by_a_key_show_its_projects_only(it: Daemon, tmp_path: Path) -> None:
+    shown = {
+        words: command(it, tmp_path, *words.split())
+        for words in (
+            "status", "status --json", "project list", "log", "log --json", "stats", "failures", "fetcher list",
+            "operation list", "flow list", "why",
+        )
+    }  # fmt: skip
+
+    for words, told in shown.items():
+        assert (told.returncode, "shop" in (told.stdout + told.stderr).lower()) == (0, False), (words, told)
+    status = json.loads(shown["status --json"].stdout)
+    assert [each["name"] for each in status["projects"]] == OWN
+    assert (status["counts"]["ready"], status["counts"]["failed"], status["totals"]["new"]) == (1, 0, 1)
+    assert status["shell"] == {}
+    assert all(name in shown["status"].stdout and name in shown["stats"].stdout for name in OWN)
+    assert "project pause" in shown["log"].stdout
+
+
+def test_requests_about_the_daemon_are_refused_to_it_with_the_reason(it: Daemon, tmp_path: Path) -> None:
+    told = command(it, tmp_path, "daemon", "show")
+
+    assert told.returncode != 0
+    assert 'daemon-show is about all projects, and web1 reaches news-*; use a key for "*"' in told.stderr
+
+
+def test_a_watcher_hears_of_its_projects_only(it: Daemon, tmp_path: Path) -> None:
+    with Client(it.url, key=tmp_path / "web1.key") as mine, Client(it.url, key=tmp_path / "anna.key") as all_:
+        watching = mine.projects.watch()
+        first = next(watching)
+        all_.projects.delete("shop-002")
+        all_.push("shop-003", "http://shop-003/")
+        all_.push("news-b", "http://news-b/")
+        changed = next(watching)
+
+    assert (sorted(each.name for each in first.projects), first.found, first.more) == (OWN, 3, False)
+    assert ([each.name for each in changed.projects], changed.gone, changed.counts.ready) == (["news-b"], [], 2)
+
+
+def test_things_of_others_are_unknown(it: Daemon, tmp_path: Path) -> None:
+    with Client(it.url, key=tmp_path / "anna.key") as client:
+        (operation,) = client.operations.list()
+    with Client(it.url, key=tmp_path / "web1.key") as client:
+        assert client.operations.list() == []
+        with pytest.raises(RequestRejected, match="there is no operation") as refused:
+            client.operations.get(operation.id)
+
+    assert refused.value.code == "unknown-operation"
