@@ -182,9 +182,9 @@ def operations() -> str:
     from taskqueue.web.api.openapi import document
 
     described = document(OPERATIONS)
-    rows = [(code(each.method), code(each.path), each.role, plain(each.summary)) for each in OPERATIONS]
+    rows = [(code(each.method), code(each.path), each.right, plain(each.summary)) for each in OPERATIONS]
     parts = [_operation(f"{each.method} {each.path}", described, described["paths"][each.path]) for each in OPERATIONS]
-    return "\n".join([table(("method", "below `/api/v1`", "role", "meaning"), rows), *parts])
+    return "\n".join([table(("method", "below `/api/v1`", "right", "meaning"), rows), *parts])
 
 
 def _operation(name: str, document: Mapping[str, Any], path: Mapping[str, Any]) -> str:
@@ -195,7 +195,7 @@ def _operation(name: str, document: Mapping[str, Any], path: Mapping[str, Any]) 
     rows = [(code(field), place, plain(about.get("description", ""))) for field, place, about in said]
     fields = table(("field", "in", "meaning"), rows) + "\n" if rows else ""
     shown = "".join(_example(head, content) for head, content in _contents(it))
-    return f"## {plain(name)}\n\n{plain(it['summary'])}. Role: {it['x-role']}.\n\n{fields}{shown}"
+    return f"## {plain(name)}\n\n{plain(it['summary'])}. Right: {it['x-right']}.\n\n{fields}{shown}"
 
 
 def _resolved(body: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,9 +1,11 @@
-"""The access file: the keys that may connect to the daemon. Write access to it is the root of trust.
+"""The access file: who may use the daemon, by a key or by a token. Write access to it is the root of trust.
 
-    {"keys": [{"name": "web1", "role": "fetcher", "keys": ["3f2a…"], "created_at": …, "projects": ["news-*"]}]}
+    {"keys": [{"name": "web1", "role": "fetcher", "keys": ["3f2a…"], "created_at": …, "projects": ["news-*"]},
+              {"name": "anna", "role": "operator", "tokens": ["77c0…"], "created_at": …}]}
 
-A key's owner has one public key, or two while the key is rotated. Only public halves are here, so who reads the file
-can't come in; but its owner alone may write it, and it is refused if others may.
+A name has a public key, for clients of the daemon, or a token, for the dashboard and the HTTP API, or both; two of a
+kind while it is rotated. Only public halves and digests are here, so who reads the file can't come in; but its owner
+alone may write it, and it is refused if others may.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from msgspec.structs import replace
 
 from taskqueue.access.key_file import LOCAL_KEY, NAME_PATTERN, NAME_WORDS, Name, PublicKey
 from taskqueue.access.private_file import locked_folder, read_private, write_private
+from taskqueue.access.tokens import TokenDigest, digest_of, new_token
 from taskqueue.errors import ConfigError
-from taskqueue.protocol.callers import ALL_PROJECTS, RIGHTS_OF, Caller, Role
+from taskqueue.protocol.callers import ALL_PROJECTS, RIGHTS_OF, USER_ROLES, Caller, Role
 
 MAX_ENTRIES: Final = 20_000
 MAX_BYTES: Final = 16 << 20
@@ -38,21 +41,24 @@ RESERVED: Final = ("local", "web", "server")
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Owner of a key.
+    """Owner of a key or a token.
 
     Attributes:
         projects: globs of the projects that it reaches.
         keys: its public keys; two while it is rotated, the newer one last.
+        tokens: digests of its tokens; two while it is rotated, the newer one last. The web process may speak for names
+            with a token, and for no others.
         created_at: unix seconds. A name that was revoked and authorised anew is told from the former one by it.
         expires_at: unix seconds from which on it is refused; None: never.
     """
 
     name: Name
     role: Role
-    keys: Annotated[tuple[PublicKey, ...], msgspec.Meta(min_length=1, max_length=2)]
+    keys: Annotated[tuple[PublicKey, ...], msgspec.Meta(max_length=2)]
     created_at: float
     expires_at: float | None = None
     projects: Patterns = (ALL_PROJECTS,)
+    tokens: Annotated[tuple[TokenDigest, ...], msgspec.Meta(max_length=2)] = ()
 
     def is_valid(self, now: float) -> bool:
         """Whether it has not expired."""
@@ -81,6 +87,8 @@ class AccessList:
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.entries = tuple(entries)
         self._by_key = {key: entry for entry in entries for key in entry.keys}
+        self._by_token = {digest: entry for entry in entries for digest in entry.tokens}
+        self._by_name = {entry.name: entry for entry in entries}
         self._callers = {
             entry.name: Caller(entry.name, entry.role, entry.created_at, entry.projects) for entry in entries
         }
@@ -89,6 +97,15 @@ class AccessList:
         """The entry with this public key; None: there is none, or it has expired."""
         entry = self._by_key.get(public)
         return entry if entry is not None and entry.is_valid(now) else None
+
+    def user(self, digest: str, name: str, now: float) -> Entry | None:
+        """The entry with this token, or without a digest the one of this name if it has a token; None: there is none.
+
+        A web process has no user's rights, not even with a token.
+        """
+        entry = self._by_token.get(digest) if digest else self._by_name.get(name)
+        is_user = entry is not None and entry.tokens and entry.role in USER_ROLES and entry.is_valid(now)
+        return entry if is_user else None
 
     def entry(self, public: str) -> Entry | None:
         """The entry with this public key, even if it has expired; None: there is none."""
@@ -142,13 +159,34 @@ def authorise(
     Raises:
         ConfigError: the name or the key is invalid or in the file already, or the file can't be read or written.
     """
-    _check_name(name)
-    _check_patterns(projects)
+    return _add(path, Entry(name, role, (public,), time.time(), expires_at, tuple(projects)))
+
+
+def authorise_token(
+    path: Path,
+    name: str,
+    role: Role,
+    expires_at: float | None = None,
+    projects: Sequence[str] = (ALL_PROJECTS,),
+) -> str:
+    """Let a user of the dashboard in; return its token, which is stored nowhere else.
+
+    Raises:
+        ConfigError: the name is invalid or in the file already, or the file can't be read or written.
+    """
+    token = new_token()
+    _add(path, Entry(name, role, (), time.time(), expires_at, tuple(projects), (digest_of(token),)))
+    return token
+
+
+def _add(path: Path, entry: Entry) -> Entry:
+    _check_name(entry.name)
+    _check_patterns(entry.projects)
     with _changing(path) as entries:
-        _check_free(path, entries, name, public)
+        _check_free(path, entries, entry.name, *entry.keys)
         if len(entries) >= MAX_ENTRIES:
             raise ConfigError(f"{path}: there are {MAX_ENTRIES} names, which is the most")
-        entries.append(_checked(Entry(name, role, (public,), time.time(), expires_at, tuple(projects))))
+        entries.append(_checked(entry))
     return entries[-1]
 
 
@@ -172,7 +210,7 @@ def change(path: Path, name: str, projects: Sequence[str] = (), **changed: objec
 
 
 def revoke(path: Path, name: str) -> None:
-    """Refuse the keys of this name from now on.
+    """Refuse the keys and tokens of this name from now on.
 
     Raises:
         ConfigError: the name is not in the file, or the file can't be read or written.
@@ -197,17 +235,36 @@ def rotate(path: Path, name: str, public: str) -> None:
         entries[entries.index(entry)] = _checked(replace(entry, keys=(*entry.keys, public)))
 
 
-def finish_rotation(path: Path, name: str) -> None:
-    """Drop the older one of two public keys of a name.
+def rotate_token(path: Path, name: str) -> str:
+    """Add a token to a name and return it; a former one goes on working until ``finish_rotation``.
 
     Raises:
-        ConfigError: the name is not in the file, it has one key only, or the file can't be written.
+        ConfigError: the name is not in the file, it has two tokens, or the file can't be written.
+    """
+    token = new_token()
+    with _changing(path) as entries:
+        entry = _named(path, entries, name)
+        if len(entry.tokens) > 1:
+            raise ConfigError(
+                f'{path}: "{name}" has two tokens; drop the older one: taskqueue key rotate {name} --finish'
+            )
+        entries[entries.index(entry)] = replace(entry, tokens=(*entry.tokens, digest_of(token)))
+    return token
+
+
+def finish_rotation(path: Path, name: str) -> None:
+    """Drop the older one of two public keys of a name, and of two tokens.
+
+    Raises:
+        ConfigError: the name is not in the file, it has one of each at most, or the file can't be written.
     """
     with _changing(path) as entries:
         entry = _named(path, entries, name)
-        if len(entry.keys) < 2:
-            raise ConfigError(f'{path}: "{name}" has one key; add the new one: taskqueue key rotate {name} PUBLIC')
-        entries[entries.index(entry)] = replace(entry, keys=entry.keys[1:])
+        if len(entry.keys) < 2 and len(entry.tokens) < 2:
+            raise ConfigError(
+                f'{path}: "{name}" has no second key or token; add it: taskqueue key rotate {name} PUBLIC, or --token'
+            )
+        entries[entries.index(entry)] = replace(entry, keys=entry.keys[-1:], tokens=entry.tokens[-1:])
 
 
 @contextmanager
@@ -244,13 +301,13 @@ def _check_patterns(projects: Sequence[str]) -> None:
             raise ConfigError(f'"{pattern}" is not a pattern of projects: {PATTERN_WORDS}')
 
 
-def _check_free(path: Path, entries: Sequence[Entry], name: str, public: str) -> None:
+def _check_free(path: Path, entries: Sequence[Entry], name: str, *public: str) -> None:
     for entry in entries:
         if entry.name == name:
             raise ConfigError(
-                f'{path}: "{name}" has a key; revoke it first, or add another: taskqueue key rotate {name}'
+                f'{path}: "{name}" is there; revoke it first, or add a key or token: taskqueue key rotate {name}'
             )
-        if public in entry.keys:
+        if not set(public).isdisjoint(entry.keys):
             raise ConfigError(f'{path}: this is the key of "{entry.name}"; each name needs a key of its own')
 
 
@@ -264,10 +321,16 @@ def _checked(entry: Entry) -> Entry:
 def _check_unique(path: Path, entries: Sequence[Entry]) -> None:
     names: set[str] = set()
     keys: set[str] = set()
+    tokens: set[str] = set()
     for entry in entries:
         if entry.name in names or entry.name in RESERVED:
             raise ConfigError(f'{path}: the name "{entry.name}" is there twice, or is one of the daemon\'s own')
         if keys & set(entry.keys):
             raise ConfigError(f'{path}: a key of "{entry.name}" belongs to another name, too')
+        if tokens & set(entry.tokens):
+            raise ConfigError(f'{path}: a token of "{entry.name}" belongs to another name, too')
+        if not entry.keys and not entry.tokens:
+            raise ConfigError(f'{path}: "{entry.name}" has neither a key nor a token')
         names.add(entry.name)
         keys.update(entry.keys)
+        tokens.update(entry.tokens)

@@ -1,7 +1,7 @@
 """Refuses what a request's caller may not do: by its role, and by the projects that it reaches.
 
-    Frame.key ──caller_of──► Caller ──role──► projects ──► the core, without items that name a project outside
-                                └──────────────┴─────────► Rejected("forbidden")
+    Frame.key ──► Caller ──for: a name──► Caller of that name ──role──► projects ──► the core, without items outside
+                     └──────────────────────────┴──────────────┴───► Rejected("forbidden")
 
 Rules of projects, for callers that don't reach all:
 1. Each name of a project in a request counts, wherever it is. A request that names one outside is refused, whether the
@@ -15,12 +15,14 @@ What names no project, such as an operation, a fetcher or a group, is for the co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Protocol
 
+from taskqueue.access.access_file import Entry
 from taskqueue.access.rights import is_about_all, request_name, right_of, role_for
 from taskqueue.errors import Rejected
 from taskqueue.protocol.callers import EVERYBODY, Caller, Role, Scope
+from taskqueue.protocol.daemon import WhoIs, WhoReply
 from taskqueue.protocol.fetchers import Extend, Hello, LeaseRef, Release
 from taskqueue.protocol.flows import FlowStage
 from taskqueue.protocol.messages import REQUESTS, AnyRequest, Flaw, Flaws, Incoming
@@ -35,13 +37,54 @@ _NAMING: Final[Mapping[type[AnyRequest], tuple[str, ...]]] = {
 }
 """Fields with names of projects, by type of request; what is nested in others is in ``check_projects``."""
 
-CallerOf = Callable[[str], Caller]
-"""The caller by the name of a connection's key."""
+
+class Callers(Protocol):
+    """Names of an access file, and their callers."""
+
+    def caller_of(self, name: str) -> Caller:
+        """The caller by the name of a connection's key."""
+
+    def speaker(self, name: str) -> Caller | None:
+        """The caller for whom a web process speaks; None: there is no user of this name."""
+
+    def user(self, digest: str, name: str) -> Entry | None:
+        """The user with this token, or without a digest of this name; None: there is none."""
 
 
-def everybody(name: str) -> Caller:
-    """Return the caller of a daemon without keys."""
-    return EVERYBODY
+class Everybody:
+    """The callers of a daemon without keys: none has a name."""
+
+    def caller_of(self, name: str) -> Caller:
+        """Return the only caller."""
+        return EVERYBODY
+
+    def speaker(self, name: str) -> None:
+        """Return that there is no user."""
+
+    def user(self, digest: str, name: str) -> None:
+        """Return that there is no user."""
+
+
+def spoken_for(callers: Callers, caller: Caller, name: str) -> Caller:
+    """Return the caller for whom a web process speaks.
+
+    Raises:
+        Rejected: with the code ``forbidden``: this caller may not speak for others, or there is no such user.
+    """
+    if not caller.may("speaks-for-others"):
+        raise Rejected("forbidden", f"for: {caller.name} may not speak for others; that takes a key of the role web")
+    if (found := callers.speaker(name)) is None:
+        raise Rejected("forbidden", f'for: the access file has no token of "{name}"; have an admin authorise one')
+    return found
+
+
+def who_is(callers: Callers, request: WhoIs) -> WhoReply:
+    """Answer who the user of a token or of a name is."""
+    if (entry := callers.user(request.digest, request.name)) is None:
+        return WhoReply(n=request.n)
+    return WhoReply(
+        n=request.n, name=entry.name, role=entry.role, projects=list(entry.projects), created_at=entry.created_at
+    )
 
 
 def check_right(caller: Caller, request: AnyRequest) -> None:
@@ -53,7 +96,8 @@ def check_right(caller: Caller, request: AnyRequest) -> None:
         Rejected: with the code ``forbidden``: what was asked for, who asked, and what to do.
     """
     right = right_of(request)
-    if caller.may(right):
+    # A web process says hello, too, which tells it that the daemon is there.
+    if caller.may(right) or (right == "look" and isinstance(request, Hello) and caller.role is not None):
         if caller.scope is not None and is_about_all(request):
             reason = f"{request_name(request)} is about all projects, and {caller.name} reaches {caller.scope}"
             raise Rejected("forbidden", f'{reason}; use a key for "*"')

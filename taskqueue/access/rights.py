@@ -5,6 +5,7 @@
     fetcher    look, push, work
     operator   look, push, run
     admin      look, push, work, run, rule
+    web        speaks-for-others
 
 ``right_of`` is a function of the request, not of its type alone: a hello without capacity looks, one with capacity
 works. A type without a right fails at import.
@@ -37,6 +38,7 @@ _TYPES_OF: Final[Mapping[Right, tuple[type[AnyRequest], ...]]] = {
         daemon.Verify, daemon.KeyList, projects.ProjectSet, projects.ProjectUnset, projects.ProjectDo,
         projects.GroupSet, projects.GroupDo,
     ),
+    "speaks-for-others": (daemon.WhoIs,),
 }  # fmt: skip
 """Right of each type; of hellos, ``project-do`` and ``group-do`` the greatest that one of them takes."""
 
@@ -51,7 +53,7 @@ def right_of(request: AnyRequest) -> Right:
     if isinstance(request, fetchers.Hello):
         return "work" if _works(request) else "look"
     if isinstance(request, projects.ProjectDo | projects.GroupDo):
-        return "rule" if request.action in projects.LOSSES else "run"
+        return right_with(type(request), request.action)
     return TYPE_RIGHTS[type(request)]
 
 
@@ -64,6 +66,13 @@ def is_about_all(request: AnyRequest) -> bool:
     if isinstance(request, insight.StatsHistory):
         return request.project is None
     return isinstance(request, ABOUT_ALL) or (isinstance(request, projects.GroupDo) and request.all)
+
+
+def right_with(kind: type[AnyRequest], action: str) -> Right:
+    """The right that requests of a type take, with this action if they have one; of hellos, one with capacity."""
+    if kind is projects.ProjectDo or kind is projects.GroupDo:
+        return "rule" if action in projects.LOSSES else "run"
+    return TYPE_RIGHTS[kind]
 
 
 def request_name(request: AnyRequest) -> str:

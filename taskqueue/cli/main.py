@@ -51,7 +51,7 @@ NOUNS: Final = {
     "operation": "list, show, wait, cancel",
     "store": "init, show, check, backup, restore …",
     "config": "init, check",
-    "web": "start, token",
+    "web": "start",
     "key": "generate, authorise, set, list, may, revoke …",
 }
 COMMANDS: Final = {**DAILY, **NOUNS}

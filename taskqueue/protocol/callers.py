@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import translate
 from typing import Final, Literal, get_args
 
-Right = Literal["look", "push", "work", "run", "rule"]
-Role = Literal["viewer", "producer", "fetcher", "operator", "admin"]
+Right = Literal["look", "push", "work", "run", "rule", "speaks-for-others"]
+Role = Literal["viewer", "producer", "fetcher", "operator", "admin", "web"]
 
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 RIGHTS_OF: Final[Mapping[Role, frozenset[Right]]] = {
@@ -22,9 +22,17 @@ RIGHTS_OF: Final[Mapping[Role, frozenset[Right]]] = {
     "fetcher": frozenset({"look", "push", "work"}),
     "operator": frozenset({"look", "push", "run"}),
     "admin": frozenset({"look", "push", "work", "run", "rule"}),
+    "web": frozenset({"speaks-for-others"}),
 }
+USER_ROLES: Final = ROLES[:-1]
+"""Roles that a user of the dashboard can have: all but that of a web process."""
 
 NO_RIGHTS: Final[frozenset[Right]] = frozenset()
+
+LOCAL: Final = "local"
+"""Name of the key with which commands on the daemon's machine may do everything, speak for others, too: its holder may
+write the access file.
+"""
 
 ALL_PROJECTS: Final = "*"
 ANSWERS_MOST: Final = 20_000
@@ -95,6 +103,8 @@ class Caller:
         self.owner = f"{name} {created_at!r}" if name else ""
         self.scope = None if ALL_PROJECTS in patterns else Scope(patterns)
         self._rights = RIGHTS_OF[role] if role is not None else NO_RIGHTS
+        if name == LOCAL and role == "admin":
+            self._rights |= RIGHTS_OF["web"]
         self.makes_projects = self.may("rule")
 
     def may(self, right: Right) -> bool:

@@ -144,10 +144,10 @@ def _with_settings(request: UndecodedProjectSet | UndecodedGroupSet) -> ProjectS
     if len(request.settings) > SETTINGS_BYTES:
         raise Rejected("too-large", f"settings: {len(request.settings)} bytes, at most {SETTINGS_BYTES} are taken")
     said = _settings.decode(b"\x81\xa8settings" + bytes(request.settings))
-    n, session, actor, settings = request.n, request.session, request.actor, said.settings
+    n, session, name, actor, settings = request.n, request.session, request.for_name, request.actor, said.settings
     if isinstance(request, UndecodedGroupSet):
-        return GroupSet(n=n, session=session, actor=actor, group=request.group, settings=settings)
-    return ProjectSet(n=n, session=session, actor=actor, project=request.project, settings=settings)
+        return GroupSet(n=n, session=session, for_name=name, actor=actor, group=request.group, settings=settings)
+    return ProjectSet(n=n, session=session, for_name=name, actor=actor, project=request.project, settings=settings)
 
 
 def request_number(frame: bytes) -> int:
@@ -252,6 +252,7 @@ def new_tasks_by_item(frame: bytes) -> tuple[NewTasks, Flaws]:
     tasks = _decode_new(apart.tasks, (), flaws)
     check_edges(sum(len(task.depends_on) for task in tasks if task is not None))
     asked = NewTasks(session=apart.session, n=apart.n, project=apart.project, tasks=tasks, states=apart.states)
+    asked.for_name = apart.for_name
     return asked, flaws
 
 
@@ -293,7 +294,7 @@ def done_by_item(frame: bytes) -> tuple[Done, Flaws]:
         edges += edges_of(finished) if finished else 0
         check_follow_ups(new, edges)
         items.append(finished)
-    return Done(session=apart.session, n=apart.n, tasks=items), flaws
+    return Done(session=apart.session, n=apart.n, for_name=apart.for_name, tasks=items), flaws
 
 
 def _not_decoded(count: int, first: int, parent: tuple[int, ...], flaws: Flaws) -> list[None]:

@@ -209,6 +209,34 @@ class DaemonReply(DaemonStatus, AnyReply, frozen=True, kw_only=True, tag_field="
     n: int
 
 
+class WhoIs(Request["WhoReply"], tag="who"):
+    """Show the user of a token or of a name. A web process asks so; it takes the right speaks-for-others.
+
+    Attributes:
+        digest: digest of a token, in hex.
+        name: name of a user that a reverse proxy has let in; read if there is no digest.
+    """
+
+    digest: Annotated[str, Meta(max_length=64)] = ""
+    name: Annotated[str, Meta(max_length=64)] = ""
+
+
+class WhoReply(Reply, tag="who-reply"):
+    """The user of a token or of a name.
+
+    Attributes:
+        name: its name; empty: there is none, or it has expired, or has no token.
+        role: its role; empty if there is none.
+        projects: globs of the projects that it reaches.
+        created_at: unix seconds of its authorisation.
+    """
+
+    name: str = ""
+    role: str = ""
+    projects: list[str] = []
+    created_at: float = 0.0
+
+
 class DaemonHistory(Request["DaemonHistoryReply"], tag="daemon-history"):
     """Show the daemon in each minute of the last day.
 

@@ -24,6 +24,7 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
     daemon.DaemonShow(projects=["news"], session=SESSION, n=44),
     daemon.KeyList(after="shop", session=SESSION, n=47),
     daemon.DaemonHistory(since=1700000000.0, session=SESSION, n=45),
+    daemon.WhoIs(digest="77c0" * 16, session=SESSION, n=46),
     daemon.Verify(session=SESSION, n=14),
     fetchers.Hello(
         capacity=20,
@@ -185,6 +186,7 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
         projects_stand=[daemon.ProjectStand(name="news", idle_seconds=12.5, backoffs=3)],
         n=44,
     ),
+    daemon.WhoReply(name="anna", role="operator", projects=["news-*"], created_at=1700000000.0, n=46),
     daemon.DaemonHistoryReply(
         points=[
             daemon.DaemonPoint(

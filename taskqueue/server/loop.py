@@ -37,7 +37,6 @@ from typing import Final, NamedTuple
 import zmq
 from msgspec.structs import replace
 
-from taskqueue.access.door import everybody
 from taskqueue.build_kind import is_compiled
 from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.events import Event
@@ -121,7 +120,7 @@ class Loop:
         self._untold: list[Peer] = []
         self._stopping = False
         self._outbox = Outbox(router.send)
-        self._inbox = Inbox(router, meters, router.caller_of if router.has_names else everybody)
+        self._inbox = Inbox(router, meters, router if router.has_names else None)
         self._summary = Summary(meters)
         self._minutes = MinuteMeter(meters)
         self._backoff = Backoff()

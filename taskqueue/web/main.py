@@ -25,25 +25,21 @@ from starlette.middleware import Middleware
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from taskqueue import AsyncClient
 from taskqueue.errors import ConfigError
 from taskqueue.terminal.lines import say
 from taskqueue.terminal.log_lines import LogHandler
 from taskqueue.web.access.access import Access, check_start
 from taskqueue.web.access.admission import Places, Rights
 from taskqueue.web.access.gate import Gate
+from taskqueue.web.access.users import Ask
 from taskqueue.web.api import interface as api
-from taskqueue.web.api.repeats import Repeats, WaitingSessions
+from taskqueue.web.api.repeats import Repeats
 from taskqueue.web.http_connection import with_patience
-from taskqueue.web.live.channels import Channels
-from taskqueue.web.live.projects import ProjectPulses, ProjectTable
-from taskqueue.web.metrics import Scrape
 from taskqueue.web.options import WebOptions
-from taskqueue.web.page_templates import Templates
 from taskqueue.web.pages import daemon, fetchers, flows, insight, login, metrics, operations, projects, tasks
 from taskqueue.web.pages.error_page import HANDLERS
 from taskqueue.web.routes import WebRoute, nothing_here, to_starlette
-from taskqueue.web.services import Services
+from taskqueue.web.services import USERS_MOST, UserServices
 
 ROUTES: Final[tuple[WebRoute, ...]] = (
     *tasks.ROUTES,
@@ -59,28 +55,20 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
 """All addresses except the files in ``static``."""
 
 
-def make_app(options: WebOptions) -> Starlette:
-    """Make the application; it connects to the daemon when it starts."""
+def make_app(options: WebOptions, ask: Ask | None = None) -> Starlette:
+    """Make the application; it connects to the daemon when it is asked first.
+
+    Args:
+        ask: answers who a user is; None: the daemon.
+    """
+    users = UserServices(options)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None, None]:
-        def connect() -> AsyncClient:
-            return AsyncClient(options.daemon_url, name=options.name, timeout=options.timeout, key=options.key)
-
-        async with (
-            connect() as client,
-            connect() as watching,
-            AsyncClient(
-                options.daemon_url, name=f"{options.name} metrics", timeout=options.timeout, key=options.key
-            ) as scraping,
-            aclosing(ProjectPulses(watching)) as pulses,
-            aclosing(ProjectTable(client, pulses)) as table,
-        ):
-            scrape = Scrape(scraping, options.metrics_projects)
-            app.state.services = Services(options, client, Channels(), table, Templates(), scrape)
+        async with aclosing(users):
             yield
 
-    access = Access(options)
+    access = Access(options, ask or users.own.client._ask)
     files = StaticFiles(directory=Path(__file__).parent / "static")
     app = Starlette(
         routes=[*map(to_starlette, ROUTES), api.mount(), Mount("/static", files)],
@@ -91,8 +79,8 @@ def make_app(options: WebOptions) -> Starlette:
     # Starlette's own redirects name the host, and lose the root path and escapes in names.
     app.router.redirect_slashes, app.router.default = False, nothing_here(app.router)
     app.state.access = access
+    app.state.users = users
     app.state.repeats = Repeats()
-    app.state.waiting_sessions = WaitingSessions()
     app.state.places = Places()
     app.state.rights = Rights(access)
     return app
@@ -105,6 +93,9 @@ BACKLOG: Final = 1024
 
 FILES_ELSE: Final = 64
 """Open files besides connections."""
+
+FILES_OF_USERS: Final = 10 * USERS_MOST
+"""Open files of connections to the daemon, one for each user if the daemon has keys."""
 
 UNREAD_BYTES: Final = 256 * 1024
 """Bytes that the kernel buffers for a peer that does not read; its default is megabytes."""
@@ -124,7 +115,9 @@ def run(options: WebOptions, until_stdin_ends: bool) -> int:
     """
     check_start(options)
     _log_to_stderr()
-    backlog, connections = _shares(_allow_files(options.patience.connections + BACKLOG + FILES_ELSE))
+    of_users = FILES_OF_USERS if options.key is not None else 0
+    wanted = options.patience.connections + BACKLOG + FILES_ELSE + of_users
+    backlog, connections = _shares(_allow_files(wanted), of_users)
     patience = replace(options.patience, connections=min(options.patience.connections, connections))
     with closing(_listen(options.host, options.port, backlog)) as listening:
         host, port = listening.getsockname()[:2]
@@ -159,12 +152,12 @@ def _allow_files(count: int) -> int:
     return max(soft, most)
 
 
-def _shares(files: int) -> tuple[int, int]:
-    """Divide open files between backlog and connections.
+def _shares(files: int, of_users: int = 0) -> tuple[int, int]:
+    """Divide open files between backlog and connections, of which those of users leave at least a quarter.
 
     A process without a free file can't accept a connection, and so can't close an idle one in its favour.
     """
-    free = max(files - FILES_ELSE, 2)
+    free = max(files - FILES_ELSE - of_users, (files - FILES_ELSE) // 4, 2)
     backlog = min(BACKLOG, free // 2)
     return backlog, free - backlog
 

@@ -23,9 +23,9 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from taskqueue import AsyncClient
-from taskqueue.errors import TaskQueueError
+from taskqueue.errors import RequestRejected, TaskQueueError
 from taskqueue.protocol.choices import ProjectState
-from taskqueue.protocol.daemon import STANDS_MOST, DaemonReply, DaemonShow, Histogram
+from taskqueue.protocol.daemon import STANDS_MOST, DaemonReply, DaemonShow, Histogram, WhoIs
 from taskqueue.protocol.insight import ProjectPulse, Watch
 from taskqueue.web.metric_series import EVENTS, STATES, Activity, PausedBy, ProjectRow
 
@@ -199,7 +199,6 @@ class Scrape:
     """Metrics of one daemon, in a registry of its own.
 
     Args:
-        client: a client of its own, see ``Projects``.
         most: projects that have series of their own, at most; None: metrics are switched off.
     """
 
@@ -218,7 +217,11 @@ class Scrape:
         self._trouble = ""
 
     async def text(self, accept: str) -> tuple[bytes, str]:
-        """Return the current metrics in the best format of the header Accept, and the content type."""
+        """Return the current metrics in the best format of the header Accept, and the content type.
+
+        Raises:
+            RequestRejected: the user does not have all projects.
+        """
         clock = asyncio.get_running_loop().time
         async with self._scraping:
             if clock() - self._scraped_at >= SOONEST_SECONDS:
@@ -242,14 +245,16 @@ class Scrape:
             self._activity.take(rows, self._projects.epoch, now)
             asking = DaemonShow(projects=self._activity.most_telling(rows, STANDS_MOST))
             reply = await self._client._ask(asking, PATIENCE_SECONDS)
-        except TaskQueueError:
+        except TaskQueueError as error:
+            if isinstance(error, RequestRejected) and error.code == "forbidden":
+                raise
             self._exposition.show_nothing()
             return
         self._exposition.show(reply, rows, self._activity)
 
     async def _ask(self) -> str:
         try:
-            await self._client._ask(DaemonShow(), READY_SECONDS)
+            await self._client._ask(WhoIs(), READY_SECONDS)
         except TaskQueueError as error:
             return str(error)
         return ""
@@ -257,9 +262,6 @@ class Scrape:
 
 class Projects:
     """Projects, remembered from one scrape to the next.
-
-    Args:
-        client: a client of its own: the daemon answers only the last ``watch`` of a session.
 
     Attributes:
         epoch: epoch of the daemon at the last scrape; 0 before the first.

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from taskqueue.access.key_file import KeyFile
-from taskqueue.web.roles import Role
+from taskqueue.protocol.callers import Role
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 7401
 DEFAULT_METRICS_PROJECTS: Final = 50
-DEFAULT_TOKENS: Final = Path("data/web-tokens.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +21,15 @@ class AccessOptions:
     """Options that decide who is let in.
 
     Attributes:
-        tokens: file of tokens; may be missing.
-        demands_tokens: a token is required even on loopback.
         hosts: further host names for which requests are accepted.
         proxies: addresses of reverse proxies whose X-Forwarded headers count.
         proxy_header: header in which they name the user, in lower case; empty if they don't.
         root_path: path below which a reverse proxy serves the dashboard, such as /taskqueue; "": the top, or the path
             that the proxy sends.
-        proxy_roles: roles of these users by name; the role of "" is for all others, and viewer if missing.
+        proxy_roles: roles of these users by name, without keys; the role of "" is for all others, and viewer if
+            missing.
     """
 
-    tokens: Path = DEFAULT_TOKENS
-    demands_tokens: bool = False
     hosts: tuple[str, ...] = ()
     proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     proxy_header: str = ""
@@ -78,7 +74,7 @@ class WebOptions:
         timeout: longest wait for an answer of the daemon, in seconds.
         access: who is let in.
         patience: limits of what a peer may cost.
-        key: key shown to the daemon; None without keys.
+        key: key shown to the daemon, by which it may speak for its users; None: the daemon has no keys.
         metrics_projects: projects with metrics of their own, the busiest ones; None: metrics are switched off.
     """
 

@@ -32,6 +32,9 @@ PLACES: Final = (
 )
 """Pages in the navigation of every page."""
 
+OF_ALL: Final = ("/daemon",)
+"""Pages that only users with all projects see."""
+
 _OUTWARD: Final = re.compile(r"https?://[^\s\\\"'<>`]{1,8192}", re.IGNORECASE)
 
 
@@ -47,7 +50,7 @@ def make_environment() -> Environment:
     )
     environment.filters.update(count=_count, duration=duration_text, size=size_text, segment=segment, took=took_text)
     environment.filters.update(build_kind=build_kind, visible=visible, visible_lines=visible_lines, outward=outward)
-    environment.globals.update(places=PLACES, link=link)
+    environment.globals.update(places=PLACES, of_all=OF_ALL, link=link)
     return environment
 
 

@@ -1,4 +1,4 @@
-"""Rows for the addresses of the web process, each with its endpoint and the role that it requires.
+"""Rows for the addresses of the web process, each with its endpoint and the right that it takes.
 
 Each page has a tuple ``ROUTES`` of them; ``main`` collects these. ``{name:text}`` at the end of a path matches any
 text, with slashes and line breaks; Starlette's own ``path`` ends at the first line break.
@@ -16,9 +16,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from taskqueue.protocol.callers import Right
 from taskqueue.web.access.admission import Admitted
 from taskqueue.web.access.visitors import root_of
-from taskqueue.web.roles import Role
 
 
 class TextConvertor(Convertor[str]):
@@ -45,20 +45,20 @@ class WebRoute(NamedTuple):
 
     Attributes:
         path: path with parameters, as in Starlette: ``/projects/{project}``; ``{name:text}`` is all the rest.
-        role: lowest role that a visitor needs.
+        right: right that a visitor needs; None: strangers come in, too.
         is_long: True for responses that last as long as the client wants; they take none of the few short places.
     """
 
     path: str
     endpoint: Endpoint
-    role: Role = "viewer"
+    right: Right | None = "look"
     methods: tuple[str, ...] = ("GET",)
     is_long: bool = False
 
 
 def to_starlette(route: WebRoute) -> Route:
-    """Make the framework's route, which checks the visitor's role."""
-    admitted = Admitted(route.endpoint, route.role, is_long=route.is_long)
+    """Make the framework's route, which checks the visitor's right."""
+    admitted = Admitted(route.endpoint, route.right, is_long=route.is_long)
     return Route(route.path, admitted, methods=list(route.methods), name=route.path)
 
 

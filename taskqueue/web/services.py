@@ -1,24 +1,30 @@
-"""Services that the endpoints of the web process share.
+"""Services that the endpoints of the web process share, for each user of the daemon's access file.
 
-Two of them are defined here: ``Meters``, speeds of counters while a browser shows them, and ``Recent``, answers that
-are cached, because asking again would cost the daemon more than they change.
+    visitor ──owner──► UserServices ──► Services ──client, for: the user's name──► daemon
+
+Some of them are defined here: ``Meters``, speeds of counters while a browser shows them; ``Recent``, answers that
+are cached, because asking again would cost the daemon more than they change; and ``WaitingSessions`` of long polls.
 """
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
 from taskqueue import AsyncClient
+from taskqueue.web.access.visitors import Visitor
 from taskqueue.web.live.channels import Channels
 from taskqueue.web.live.daemon import DaemonSamples
 from taskqueue.web.live.flows import FlowReadings
-from taskqueue.web.live.projects import ProjectTable
+from taskqueue.web.live.projects import ProjectPulses, ProjectTable
 from taskqueue.web.metrics import Scrape
 from taskqueue.web.options import WebOptions
 from taskqueue.web.page_templates import Templates
@@ -82,35 +88,171 @@ class Recent:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
-    """Services of one web process.
+# ---------------------------------------------------------------------------------------------------------- long polls
 
-    options: options of the process.
-    client: connection to the daemon, shared by all browsers.
-    channels: live views of browsers.
-    projects: table of all projects.
-    templates: templates of the pages.
-    scrape: metrics, and whether the daemon is ready.
-    meters: speeds of fetchers.
-    recent: cached answers.
-    flows: flows that browsers show.
-    samples: samples of the daemon's figures.
+FIRST_WAITING_NUMBER: Final = 1 << 62
+"""First number of long polls; numbers of requests with an Idempotency-Key are smaller."""
+
+
+class WaitingSessions:
+    """Sessions for long polls, each of which waits for one thing at a time, and is used again."""
+
+    def __init__(self) -> None:
+        self._free: list[str] = []
+        self._number = FIRST_WAITING_NUMBER
+
+    @contextmanager
+    def known_as(self) -> Iterator[tuple[str, int]]:
+        """Yield an idle session, and a new number in it."""
+        session = self._free.pop() if self._free else f"wait-{secrets.token_hex(16)}"
+        self._number += 1
+        try:
+            yield session, self._number
+        finally:
+            self._free.append(session)
+
+
+class Services:
+    """Services for one user, or for all visitors of a daemon without keys.
+
+    The daemon limits each answer to the user's projects, so nothing that was asked for one user is shown to another.
+
+    Args:
+        user: user for whom the daemon is asked; empty: the owner of this process's key.
+
+    Attributes:
+        options: options of the process.
+        client: connection to the daemon.
+        channels: live views of browsers.
+        projects: table of all projects.
+        templates: templates of the pages.
+        scrape: metrics, and whether the daemon is ready.
+        meters: speeds of fetchers.
+        recent: cached answers.
+        flows: flows that browsers show.
+        samples: samples of the daemon's figures.
+        waiting: sessions of long polls.
     """
 
-    options: WebOptions
-    client: AsyncClient
-    channels: Channels
-    projects: ProjectTable
-    templates: Templates
-    scrape: Scrape
-    meters: Meters = field(default_factory=Meters)
-    recent: Recent = field(default_factory=Recent)
-    flows: FlowReadings = field(default_factory=FlowReadings)
-    samples: DaemonSamples = field(default_factory=DaemonSamples)
+    def __init__(self, options: WebOptions, templates: Templates, user: str = "") -> None:
+        self.options = options
+        self.client = AsyncClient(options.daemon_url, name=options.name, timeout=options.timeout, key=options.key)
+        if user:
+            self.client._exchange.speak_for(user)
+        self.channels = Channels()
+        self._pulses = ProjectPulses(self.client)
+        self.projects = ProjectTable(self.client, self._pulses)
+        self.templates = templates
+        self.scrape = Scrape(self.client, options.metrics_projects)
+        self.meters = Meters()
+        self.recent = Recent()
+        self.flows = FlowReadings()
+        self.samples = DaemonSamples()
+        self.waiting = WaitingSessions()
+
+    @property
+    def holds_leases(self) -> bool:
+        """Whether workers have tasks that were taken here, whose leases its hellos keep."""
+        return self.client._exchange.holds_leases
+
+    async def aclose(self) -> None:
+        """Stop asking, and disconnect."""
+        await self.projects.aclose()
+        await self._pulses.aclose()
+        await self.client.close()
+
+
+# ---------------------------------------------------------------------------------------------------------------- users
+
+USERS_MOST: Final = 128
+"""Users with services, at most: each has a connection to the daemon."""
+
+KEPT_SECONDS: Final = 900.0
+"""Time without a request after which the services of a user are dropped; longer than between two scrapes."""
+
+
+class UserServices:
+    """Services of each user that is here, or was a moment ago.
+
+    Attributes:
+        own: services that ask for no user: with keys, only who a user is.
+    """
+
+    def __init__(self, options: WebOptions) -> None:
+        self._options = options
+        self.own = Services(options, Templates())
+        self._by_owner: dict[str, Services] = {}
+        """Services by owner, the ones used longest ago first."""
+        self._uses: Counter[str] = Counter()
+        self._used_at: dict[str, float] = {}
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @contextmanager
+    def used(self, visitor: Visitor) -> Iterator[Services]:
+        """Yield the visitor's services, which last as long as the block.
+
+        Raises:
+            HTTPException: 503: too many users are here.
+        """
+        if not (owner := visitor.owner):
+            yield self.own
+            return
+        services = self._by_owner.pop(owner, None) or self._make(visitor.name)
+        self._by_owner[owner] = services
+        self._uses[owner] += 1
+        try:
+            yield services
+        finally:
+            self._uses[owner] -= 1
+            self._used_at[owner] = time.monotonic()
+            self._sweep_later()
+
+    async def aclose(self) -> None:
+        """Close all of them."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        for services in (self.own, *self._by_owner.values()):
+            await services.aclose()
+        await asyncio.gather(*self._closing)
+
+    def _make(self, name: str) -> Services:
+        if len(self._by_owner) >= USERS_MOST:
+            if not (idle := [owner for owner in self._by_owner if self._is_idle(owner)]):
+                raise HTTPException(503, "too many users are here", {"Retry-After": "5"})
+            self._drop(idle[0])
+        return Services(self._options, self.own.templates, name)
+
+    def _is_idle(self, owner: str) -> bool:
+        return not self._uses[owner] and not self._by_owner[owner].holds_leases
+
+    def _drop(self, owner: str) -> None:
+        del self._uses[owner], self._used_at[owner]
+        closing = asyncio.create_task(self._by_owner.pop(owner).aclose())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    def _sweep_later(self) -> None:
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._sweep)
+
+    def _sweep(self) -> None:
+        """Drop services that have not been used for long; look again later if some are left."""
+        self._sweeping = None
+        old = time.monotonic() - KEPT_SECONDS
+        for owner in [owner for owner in self._by_owner if self._is_idle(owner) and self._used_at[owner] <= old]:
+            self._drop(owner)
+        if self._by_owner:
+            self._sweep_later()
 
 
 def services_of(request: HTTPConnection) -> Services:
-    """Return the services of the application."""
-    found: Services = request.app.state.services
-    return found
+    """Return the services of the visitor; those of a request that was refused before are the process's own."""
+    found: Services | None = getattr(request.state, "services", None)
+    return found or own_services_of(request)
+
+
+def own_services_of(request: HTTPConnection) -> Services:
+    """Return the services that ask for no user."""
+    users: UserServices = request.app.state.users
+    return users.own

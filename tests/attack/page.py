@@ -11,6 +11,7 @@ time over a new connection.
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import resource
@@ -27,7 +28,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from taskqueue.web.access.tokens import add_token
+from taskqueue.access.access_file import authorise_token
 from taskqueue.web.options import Patience
 from tests.attack.target import target
 
@@ -96,18 +97,25 @@ def main() -> int:
 
 @contextmanager
 def page(python: str) -> Iterator[tuple[int, str, Path]]:
-    """Start a daemon and its dashboard with tokens; return the port, a token and the log file."""
-    with TemporaryDirectory() as folder, target(python, KILL_BYTES) as daemon:
-        tokens, log = Path(folder) / "tokens.json", Path(folder) / "log"
-        secret = add_token(tokens, "polite", "viewer", None)
-        options = ["--daemon", daemon.url, "--bind", "127.0.0.1:0", "--tokens", str(tokens), "--trust-proxy", PROXY]
-        command = [python, "-P", "-m", "taskqueue", "web", "start", *options]
-        with log.open("w") as written, subprocess.Popen(command, stderr=written) as process:
-            try:
-                yield _port(log), secret, log
-                assert process.poll() is None, log.read_text()
-            finally:
-                process.terminate()
+    """Start a daemon with keys and its dashboard; return the port, a token and the log file."""
+    with TemporaryDirectory() as folder:
+        keys, log = Path(folder) / "access.json", Path(folder) / "log"
+        # The daemon takes its setting from there, and the dashboard the key of commands on this machine.
+        os.environ["TASKQUEUE_DAEMON_KEYS"] = str(keys)
+        with target(python, KILL_BYTES) as daemon:
+            secret = authorise_token(keys, "polite", "viewer")
+            yield from _dashboard(python, daemon.url, secret, log)
+
+
+def _dashboard(python: str, url: str, secret: str, log: Path) -> Iterator[tuple[int, str, Path]]:
+    options = ["--daemon", url, "--bind", "127.0.0.1:0", "--trust-proxy", PROXY]
+    command = [python, "-P", "-m", "taskqueue", "web", "start", *options]
+    with log.open("w") as written, subprocess.Popen(command, stderr=written) as process:
+        try:
+            yield _port(log), secret, log
+            assert process.poll() is None, log.read_text()
+        finally:
+            process.terminate()
 
 
 @contextmanager

@@ -7,10 +7,14 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 
+from taskqueue.access import access_file
+from taskqueue.access.key_file import KeyFile, make_key, server_key, write_new_key
+from taskqueue.protocol.callers import Role
 from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon
 from tests.integration.nursery import Forked
 
@@ -57,3 +61,42 @@ def web_of(daemon: Daemon) -> Iterator[Web]:
         yield web
     finally:
         web.kill()
+
+
+class Keyed:
+    """A daemon with keys, and web processes of their own.
+
+    Attributes:
+        path: access file.
+    """
+
+    def __init__(self, made: Daemon, folder: Path) -> None:
+        self.daemon = made
+        self.path = folder / "access.json"
+        self._folder = folder
+        made.configure(keys=str(self.path))
+
+    def key(self, name: str, role: Role) -> KeyFile:
+        """Authorise a key."""
+        made = make_key(name, server_key(self._folder).public)
+        access_file.authorise(self.path, name, made.public, role)
+        return made
+
+    def key_file(self, name: str, role: Role) -> Path:
+        """Authorise a key, and write its file."""
+        path = self._folder / f"{name}.key"
+        write_new_key(path, self.key(name, role))
+        return path
+
+    def token(self, name: str = "anna", role: Role = "viewer") -> str:
+        """Authorise a token."""
+        return access_file.authorise_token(self.path, name, role)
+
+    @contextmanager
+    def web(self, name: str = "web1", **environment: str) -> Iterator[Web]:
+        """Run a web process with a key of its own."""
+        web = Web(self.daemon.url, {"TASKQUEUE_KEY": str(self.key_file(name, "web")), **environment})
+        try:
+            yield web
+        finally:
+            web.kill()

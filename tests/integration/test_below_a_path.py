@@ -15,11 +15,10 @@ import pytest
 from lxml import html
 
 from taskqueue import Client, new_task
-from taskqueue.web.access.tokens import add_token
 from taskqueue.web.addresses import segment
 from tests.integration.browser.crawl import crawl
 from tests.integration.conftest import WAIT_SECONDS, Daemon
-from tests.integration.http_interface import Web
+from tests.integration.http_interface import Keyed, Web
 from tests.integration.reverse_proxy import Proxy, proxy
 
 PATH: Final = "/tools/taskqueue"
@@ -28,7 +27,6 @@ PREFIX: Final = {"X-Forwarded-Prefix": PATH}
 TRUSTED: Final = {
     "TASKQUEUE_WEB_TRUST_PROXY": "127.0.0.1",
     "TASKQUEUE_WEB_PROXY_HEADER": "X-Forwarded-User",
-    "TASKQUEUE_WEB_PROXY_ROLE": "admin",
 }
 ANNA: Final = {"X-Forwarded-User": "anna"}
 
@@ -73,37 +71,41 @@ class Site(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    it = Daemon(tmp_path_factory.mktemp("daemon")).start()
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
+    folder = tmp_path_factory.mktemp("daemon")
+    it = Keyed(Daemon(folder), folder)
+    it.daemon.start()
     try:
         yield it
     finally:
-        it.kill()
+        it.daemon.kill()
 
 
 @pytest.fixture(scope="module")
-def client(daemon: Daemon) -> Iterator[Client]:
-    with Client(daemon.url, name="anna@web1") as it, crawl(it), Client(daemon.url, name="..") as dots:
-        it.push_many("names", [new_task(f"http://names/{place}", taskid=name) for place, name in enumerate(NAMES)])
-        dots.select(2, projects=["names"])
-        yield it
+def client(keyed: Keyed) -> Iterator[Client]:
+    key, url = keyed.key_file("ops", "admin"), keyed.daemon.url
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TASKQUEUE_KEY", str(key))
+        with Client(url, name="anna@web1") as it, crawl(it), Client(url, name="..") as dots:
+            it.push_many("names", [new_task(f"http://names/{place}", taskid=name) for place, name in enumerate(NAMES)])
+            dots.select(2, projects=["names"])
+            yield it
 
 
 @pytest.fixture(scope="module")
-def web_for(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Way], tuple[Web, str]]]:
-    """Start a web process with a token, or return the earlier one of this way."""
-    started: dict[bool, tuple[Web, str]] = {}
+def web_for(keyed: Keyed) -> Iterator[Callable[[Way], tuple[Web, str]]]:
+    """Start a web process, or return the earlier one of this way; with the token of anna."""
+    started: dict[bool, Web] = {}
+    token = keyed.token("anna", "admin")
 
     def web_for(way: Way) -> tuple[Web, str]:
         if way.is_option not in started:
-            tokens = tmp_path_factory.mktemp("web") / "tokens.json"
-            secret = add_token(tokens, "anna", "admin", None)
-            chosen = TRUSTED | {"TASKQUEUE_WEB_TOKENS": str(tokens)} | (OPTION if way.is_option else {})
-            started[way.is_option] = Web(daemon.url, chosen), secret
-        return started[way.is_option]
+            key = {"TASKQUEUE_KEY": str(keyed.key_file(f"web{len(started)}", "web"))}
+            started[way.is_option] = Web(keyed.daemon.url, TRUSTED | key | (OPTION if way.is_option else {}))
+        return started[way.is_option], token
 
     yield web_for
-    for web, _ in started.values():
+    for web in started.values():
         web.kill()
 
 

@@ -314,12 +314,15 @@ def test_a_socket_file_needs_no_key(keyed: KeyedFactory, tmp_path: Path) -> None
 
 
 def test_the_web_process_of_a_daemon_with_keys_is_let_in(keyed: KeyedFactory) -> None:
-    it = keyed(web="127.0.0.1:0").start()
+    it = keyed(web="127.0.0.1:0")
+    token = access_file.authorise_token(it.path, "anna", "viewer")
+    it.start()
     line = it.daemon.wait_for_log("shows the daemon at")
     found = re.search(r"http://127\.0\.0\.1:\d+/", line)
 
     assert found is not None
-    with urllib.request.urlopen(f"{found[0]}daemon") as page:
+    asked = urllib.request.Request(f"{found[0]}daemon", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(asked) as page:
         assert b"running for" in page.read()
     it.daemon.wait_for_log("key-met key=web ")
 

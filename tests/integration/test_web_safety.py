@@ -1,8 +1,8 @@
 """A real web process beside hostile peers: by their bytes, their slowness, their number.
 
-shut    with tokens, as `taskqueue web start --tokens FILE` starts it
-open    on loopback without tokens, with short timeouts and few connections
-full    with tokens and a trusted proxy, the usual number of connections, any of which may be closed for another
+shut    beside a daemon with keys, as `taskqueue web start --key FILE` starts it
+open    on loopback beside a daemon without keys, with short timeouts and few connections
+full    with keys and a trusted proxy, the usual number of connections, any of which may be closed for another
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import select
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -23,12 +24,14 @@ from urllib.parse import urlencode
 
 import pytest
 
+from taskqueue.access import access_file
+from taskqueue.protocol.callers import Role
 from taskqueue.web.access.admission import LONG_OF_ONE
-from taskqueue.web.access.tokens import add_token, remove_token
 from taskqueue.web.options import Patience
 from tests.attack.page import fuzz
 from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, Peer
-from tests.integration.nursery import Forked, run_forked
+from tests.integration.http_interface import Keyed
+from tests.integration.nursery import Forked
 
 CONNECTIONS = 520
 """Connections of the open process."""
@@ -38,12 +41,10 @@ STREAMS = 500
 ENTRY = """
 import sys
 from taskqueue.web.main import run
-from taskqueue.web.options import AccessOptions, Patience, WebOptions
-from pathlib import Path
+from taskqueue.web.options import Patience, WebOptions
 patience = Patience(connections=%d, of_one_address=%d, head_seconds=0.4, idle_seconds=0.4, unread_seconds=0.4,
     look_seconds=0.1)
-access = AccessOptions(tokens=Path(sys.argv[2]))
-sys.exit(run(WebOptions(sys.argv[1], port=0, access=access, patience=patience), False))
+sys.exit(run(WebOptions(sys.argv[1], port=0, patience=patience), False))
 """ % (CONNECTIONS, CONNECTIONS)  # noqa: UP031  braces are Python's here
 
 FULL_ENTRY = """
@@ -52,9 +53,10 @@ from ipaddress import ip_network
 from pathlib import Path
 from taskqueue.web.main import run
 from taskqueue.web.options import AccessOptions, Patience, WebOptions
-access = AccessOptions(tokens=Path(sys.argv[2]), proxies=(ip_network("127.0.0.9"),))
+access = AccessOptions(proxies=(ip_network("127.0.0.9"),))
 patience = Patience(head_seconds=1e9, idle_seconds=1e9, look_seconds=1e9, fresh_seconds=0.0)
-sys.exit(run(WebOptions(sys.argv[1], port=0, access=access, patience=patience), False))
+key = Path(sys.argv[2])
+sys.exit(run(WebOptions(sys.argv[1], port=0, access=access, patience=patience, key=key), False))
 """
 """Program in which no connection ends by itself."""
 
@@ -67,19 +69,23 @@ class Web:
     """Web process.
 
     Attributes:
-        tokens: file of its tokens.
+        path: access file of its daemon.
         port: port on loopback.
         host: ``Host`` as browsers send it.
     """
 
-    def __init__(self, folder: Path, *command: str) -> None:
-        self.tokens = folder / "tokens.json"
+    def __init__(self, folder: Path, path: Path, *command: str) -> None:
+        self.path = path
         self.log_file = folder / "web.log"
         with self.log_file.open("w") as log:
             self.process = Forked[str](command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
         line = daemon_line(self.log_file, "shows the daemon at")
         self.port = int(re.findall(r"http://127\.0\.0\.1:(\d+)/", line)[0])
         self.host = f"127.0.0.1:{self.port}"
+
+    def token(self, name: str, role: Role) -> str:
+        """Authorise a token."""
+        return access_file.authorise_token(self.path, name, role)
 
     def log(self) -> str:
         """Output of the process so far."""
@@ -148,13 +154,21 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 @pytest.fixture(scope="module")
-def shut(running: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
+    """Daemon with keys of this module."""
+    folder = tmp_path_factory.mktemp("keyed")
+    it = Keyed(Daemon(folder), folder)
+    it.daemon.start()
+    yield it
+    it.daemon.kill()
+
+
+@pytest.fixture(scope="module")
+def shut(keyed: Keyed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     """Web process that demands tokens."""
-    folder = tmp_path_factory.mktemp("shut")
-    tokens = folder / "tokens.json"
-    add_token(tokens, "first", "viewer", None)
-    command = [sys.executable, "-m", "taskqueue", "web", "start", "--daemon", running.url, "--bind", "127.0.0.1:0"]
-    web = Web(folder, *command, "--tokens", str(tokens), "--host", "tasks.example")
+    folder, url, key = tmp_path_factory.mktemp("shut"), keyed.daemon.url, str(keyed.key_file("web1", "web"))
+    command = [sys.executable, "-m", "taskqueue", "web", "start", "--daemon", url, "--bind", "127.0.0.1:0"]
+    web = Web(folder, keyed.path, *command, "--key", key, "--host", "tasks.example")
     yield web
     web.process.kill()
     web.process.communicate()
@@ -164,21 +178,19 @@ def shut(running: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def opened(running: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     """Web process without tokens, with short timeouts."""
     folder = tmp_path_factory.mktemp("open")
-    web = Web(folder, sys.executable, "-c", ENTRY, running.url, str(folder / "tokens.json"))
+    web = Web(folder, folder / "none", sys.executable, "-c", ENTRY, running.url)
     yield web
     web.process.kill()
     web.process.communicate()
 
 
 @pytest.fixture(scope="module")
-def full(running: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+def full(keyed: Keyed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     """Web process that is going to be full, with room for as many connections in this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * USUAL.connections)), hard))
-    folder = tmp_path_factory.mktemp("full")
-    tokens = folder / "tokens.json"
-    add_token(tokens, "first", "viewer", None)
-    web = Web(folder, sys.executable, "-c", FULL_ENTRY, running.url, str(tokens))
+    folder, key = tmp_path_factory.mktemp("full"), str(keyed.key_file("web2", "web"))
+    web = Web(folder, keyed.path, sys.executable, "-c", FULL_ENTRY, keyed.daemon.url, key)
     yield web
     web.process.kill()
     web.process.communicate()
@@ -306,7 +318,7 @@ def test_what_comes_behind_a_response_or_never_leaves_no_trace_in_the_log(opened
 
 
 def test_random_bytes_end_nothing_and_leave_no_trace_in_the_log(shut: Web) -> None:
-    secret = add_token(shut.tokens, "gus", "viewer", None)
+    secret = shut.token("gus", "viewer")
 
     assert fuzz(shut.port, secret, shut.log_file, attempts=150, seed=1) == 0
 
@@ -414,6 +426,13 @@ def sign_in(web: Web, secret: str) -> str:
     return cookie.split(";")[0]
 
 
+def until(web: Web, status: int, **headers: str) -> None:
+    """Ask for a page until the answer has this status: the daemon notices a change of its access file by itself."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while (found := web.status("GET", "/daemon", **headers)) != status:
+        assert time.monotonic() < deadline, found
+
+
 def test_nobody_sees_anything_before_he_has_shown_a_token(shut: Web) -> None:
     for path in ("/daemon", "/live/daemon", "/fetchers", "/log", "/flows"):
         assert shut.status("GET", path) == 401
@@ -423,21 +442,21 @@ def test_nobody_sees_anything_before_he_has_shown_a_token(shut: Web) -> None:
 
 
 def test_a_session_ends_when_its_token_is_removed(shut: Web) -> None:
-    cookie = sign_in(shut, add_token(shut.tokens, "anna", "admin", None))
+    cookie = sign_in(shut, shut.token("anna", "admin"))
     assert shut.status("GET", "/daemon", Cookie=cookie) == 200
-    remove_token(shut.tokens, "anna")
+    access_file.revoke(shut.path, "anna")
 
-    assert shut.status("GET", "/daemon", Cookie=cookie) == 401
+    until(shut, 401, Cookie=cookie)
 
 
 def test_a_stream_of_a_browser_ends_when_its_token_is_removed(shut: Web) -> None:
-    cookie = sign_in(shut, add_token(shut.tokens, "dora", "viewer", None))
+    cookie = sign_in(shut, shut.token("dora", "viewer"))
     with ExitStack() as stack:
         peer, _ = stream_of(shut, stack, Cookie=cookie)
         begun = b""
         while b"event: change" not in begun:
             begun += peer.recv(65_536)
-        remove_token(shut.tokens, "dora")
+        access_file.revoke(shut.path, "dora")
         rest = begun
         while not rest.endswith(b"\r\n0\r\n\r\n"):
             part = peer.recv(65_536)
@@ -446,37 +465,22 @@ def test_a_stream_of_a_browser_ends_when_its_token_is_removed(shut: Web) -> None
 
 
 def test_a_session_ends_when_its_token_is_over(shut: Web) -> None:
-    cookie = sign_in(shut, add_token(shut.tokens, "brief", "admin", None))
-    written = json.loads(shut.tokens.read_text())
-    next(each for each in written["tokens"] if each["name"] == "brief")["expires_at"] = 1.0
-    shut.tokens.write_text(json.dumps(written))
+    cookie = sign_in(shut, shut.token("brief", "admin"))
+    written = json.loads(shut.path.read_text())
+    next(each for each in written["keys"] if each["name"] == "brief")["expires_at"] = 1.0
+    shut.path.write_text(json.dumps(written))
 
-    assert shut.status("GET", "/daemon", Cookie=cookie) == 401
-
-
-def test_a_file_of_tokens_that_others_may_read_lets_nobody_in_and_the_log_says_why(shut: Web) -> None:
-    secret = add_token(shut.tokens, "carl", "admin", None)
-    shut.tokens.chmod(0o644)
-    refused = shut.ask("GET", "/daemon", Authorization=f"Bearer {secret}")
-    shut.tokens.chmod(0o600)
-
-    assert refused.status == 503
-    assert str(shut.tokens).encode() not in refused.body  # type: ignore[attr-defined]
-    assert "chmod 600" in daemon_line(shut.log_file, "tokens-unreadable")
-    assert shut.status("GET", "/daemon", Authorization=f"Bearer {secret}") == 200
+    until(shut, 401, Cookie=cookie)
 
 
-@pytest.mark.parametrize("written", [b"", b"{", b'{"tokens": []}'])
-def test_it_does_not_start_with_a_file_of_tokens_that_is_damaged(tmp_path: Path, written: bytes) -> None:
-    path = tmp_path / "tokens.json"
-    path.touch(0o600)
-    path.write_bytes(written)
-    command = [sys.executable, "-m", "taskqueue", "web", "start", "--bind", "127.0.0.1:0", "--tokens", str(path)]
-    done = run_forked(command, timeout=WAIT_SECONDS)
+def test_an_access_file_that_others_may_read_lets_no_token_in(shut: Web) -> None:
+    secret = shut.token("carl", "admin")
+    until(shut, 200, Authorization=f"Bearer {secret}")
+    shut.path.chmod(0o644)
+    until(shut, 401, Authorization=f"Bearer {secret}")
+    shut.path.chmod(0o600)
 
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert f"{path} is damaged" in done.stderr
+    until(shut, 200, Authorization=f"Bearer {secret}")
 
 
 # ------------------------------------------------------------------------------------------------ slowness
@@ -567,7 +571,7 @@ def test_five_hundred_streams_cost_the_daemon_what_one_does_and_there_is_an_end(
 
 
 def test_a_visitor_has_a_bounded_number_of_streams(shut: Web) -> None:
-    secret = add_token(shut.tokens, "greedy", "viewer", None)
+    secret = shut.token("greedy", "viewer")
     with ExitStack() as stack:
         peers = [stream_of(shut, stack, Authorization=f"Bearer {secret}")[0] for _ in range(LONG_OF_ONE + 1)]
         answers = [peer.recv(4096) for peer in peers]
@@ -644,7 +648,7 @@ TWO = ONE + [B] * (USUAL.connections - USUAL.of_one_address)
 def test_quiet_connections_keep_nobody_out_while_they_are_renewed(
     full: Web, begun: bytes, quiet: list[str], others: list[str]
 ) -> None:
-    secret = add_token(full.tokens, "eve", "viewer", None)
+    secret = full.token("eve", "viewer")
     they = Quiet(full, begun.replace(b"TOKEN", secret.encode()), *quiet)
     if begun == ANSWERED:
         they.hear()
@@ -658,11 +662,11 @@ def test_quiet_connections_keep_nobody_out_while_they_are_renewed(
                 assert status_of(read_all(peer)) == 200
             they.renew()
     they.close()
-    remove_token(full.tokens, "eve")
+    access_file.revoke(full.path, "eve")
 
 
 def test_a_stream_never_gives_way(full: Web) -> None:
-    secret = add_token(full.tokens, "fay", "viewer", None)
+    secret = full.token("fay", "viewer")
     with ExitStack() as stack:
         peer, _ = stream_of(full, stack, Authorization=f"Bearer {secret}")
         while b"event: change" not in peer.recv(65_536):
@@ -674,7 +678,7 @@ def test_a_stream_never_gives_way(full: Web) -> None:
 
         assert ended.poll(0) == []
         they.close()
-    remove_token(full.tokens, "fay")
+    access_file.revoke(full.path, "fay")
 
 
 def test_a_connection_that_gave_way_is_told_so(full: Web) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-ROLES: Final = ("viewer", "producer", "fetcher", "operator", "admin")
+ROLES: Final = ("viewer", "producer", "fetcher", "operator", "admin", "web")
 """As in ``taskqueue.protocol.callers``, which is not imported to start quickly."""
 
 PUBLIC_PATTERN: Final = re.compile(r"[0-9a-f]{64}")
@@ -74,8 +74,8 @@ def key() -> None:
     """Make keys, and say who may connect.
 
     The daemon asks clients for a key if its setting daemon.keys names an access file. Each client has a key file of its
-    own; the access file has the names, roles and public keys of all clients. Run these commands on the daemon's
-    machine, as the daemon's user; `generate` anywhere.
+    own, each user of the dashboard a token; the access file has their names, roles, public keys and digests of tokens.
+    Run these commands on the daemon's machine, as the daemon's user; `generate` anywhere.
 
     \b
     Example:
@@ -116,27 +116,47 @@ def generate(name: str, server: str | None, out: Path | None, keys: Path) -> Non
 
 @key.command()
 @click.argument("name")
-@click.argument("public")
-@click.option("--role", type=click.Choice(ROLES), required=True, help="Rights of the key.")
+@click.argument("public", required=False)
+@click.option("--token", is_flag=True, help="A token for the dashboard and HTTP, not a key.")
+@click.option("--role", type=click.Choice(ROLES), required=True, help="Rights of the name.")
 @click.option("--projects", multiple=True, metavar="GLOB", help="Projects that it reaches (repeatable).  [default: *]")
-@click.option("--expires", metavar="DURATION", type=times.some_seconds, help="Time until the key expires, such as 90d.")
+@click.option("--expires", metavar="DURATION", type=times.some_seconds, help="Time until it expires, such as 90d.")
 @keys_option
-def authorise(name: str, public: str, role: str, projects: tuple[str, ...], expires: float | None, keys: Path) -> None:
+def authorise(
+    name: str,
+    public: str | None,
+    token: bool,
+    role: str,
+    projects: tuple[str, ...],
+    expires: float | None,
+    keys: Path,
+) -> None:
     """Let the owner of a key connect.
 
-    PUBLIC is the public key that `key generate` printed, or the key file that it made. To the key there are no
-    projects but those that match one of --projects, in which * stands for any text.
+    PUBLIC is the public key that `key generate` printed, or the key file that it made. With --token the name gets a
+    token instead, for a user of the dashboard or a program that speaks HTTP; it is printed once. To the name there are
+    no projects but those that match one of --projects, in which * stands for any text.
 
     \b
     Example:
       taskqueue key authorise web1 PUBLIC --role fetcher --projects 'news-*'
       taskqueue key authorise ops ops.key --role operator --expires 90d
+      taskqueue key authorise anna --token --role viewer
     """
     from taskqueue.access import access_file
 
+    if token == (public is not None):
+        raise click.UsageError("Give the public key, or --token.")
     expires_at = time.time() + expires if expires else None
-    made = access_file.authorise(keys, name, public_key(public), cast("Role", role), expires_at, projects or ("*",))
-    say(f"{name} may connect, as {_who(made)}.")
+    patterns = projects or ("*",)
+    if public is not None:
+        made = access_file.authorise(keys, name, public_key(public), cast("Role", role), expires_at, patterns)
+        say(f"{name} may connect, as {_who(made)}.")
+        return
+    if role == "web":
+        raise click.UsageError("A web process needs a key, not a token.")
+    say(access_file.authorise_token(keys, name, cast("Role", role), expires_at, patterns))
+    say(f"This is the token of {name}, {role}; it is shown this once.", err=True)
 
 
 @key.command("set")
@@ -193,6 +213,7 @@ def list_keys(as_json: bool, keys: Path, daemon: Daemon) -> None:
         print_lines(
             {
                 "name": each.name, "role": each.role, "projects": each.projects, "keys": each.keys,
+                "tokens": len(each.tokens),
                 "created_at": each.created_at, "expires_at": each.expires_at,
             } | ({} if uses is None else {"use": uses.get(each.name) or KeyUse(each.name)})
             for each in entries
@@ -205,7 +226,7 @@ def list_keys(as_json: bool, keys: Path, daemon: Daemon) -> None:
     places = [] if uses is None else ["last seen", "from"]
     table = bare_table(["name"], figures, ["role", "projects", "public key", "made", "expires", *places])
     for each in entries:
-        shown = ", ".join(public[:SHOWN_CHARS] for public in each.keys)
+        shown = ", ".join([public[:SHOWN_CHARS] for public in each.keys] + ["(token)"] * len(each.tokens))
         row = [each.name, each.role, ", ".join(each.projects), shown, times.local(each.created_at), _end_of(each)]
         if uses is not None:
             use = uses.get(each.name) or KeyUse(each.name)
@@ -306,6 +327,7 @@ def revoke(name: str, keys: Path) -> None:
     """Refuse a name from now on.
 
     A running daemon closes the connections of its keys within a second, and gives the tasks of its fetchers to others.
+    A token's user is signed out as quickly.
 
     \b
     Example:
@@ -320,29 +342,35 @@ def revoke(name: str, keys: Path) -> None:
 @key.command()
 @click.argument("name")
 @click.argument("public", required=False)
-@click.option("--finish", is_flag=True, help="Drop the older one of two keys.")
+@click.option("--token", is_flag=True, help="A new token, not a key.")
+@click.option("--finish", is_flag=True, help="Drop the older one of two keys or tokens.")
 @keys_option
-def rotate(name: str, public: str | None, finish: bool, keys: Path) -> None:
-    """Replace the key of a name.
+def rotate(name: str, public: str | None, token: bool, finish: bool, keys: Path) -> None:
+    """Replace the key or the token of a name.
 
     Add the new public key, which works beside the old one; give the clients the new key file; then --finish drops the
-    old key, and connections that still use it are closed.
+    old key, and connections that still use it are closed. With --token, a new token is printed instead. A name without
+    one gets its first one like that.
 
     \b
     Example:
       taskqueue key rotate web1 PUBLIC
       taskqueue key rotate web1 --finish
+      taskqueue key rotate anna --token
     """
     from taskqueue.access import access_file
 
-    if finish == (public is not None):
-        raise click.UsageError("Give the new public key, or --finish.")
-    if public is not None:
+    if [public is not None, token, finish].count(True) != 1:
+        raise click.UsageError("Give the new public key, --token, or --finish.")
+    if token:
+        say(access_file.rotate_token(keys, name))
+        say(f"This is the new token of {name}; it is shown this once.", err=True)
+    elif public is not None:
         access_file.rotate(keys, name, public_key(public))
         say(f"{name} may connect with either key; drop the older one with: taskqueue key rotate {name} --finish")
     else:
         access_file.finish_rotation(keys, name)
-        say(f"{name} may connect with its new key only.")
+        say(f"{name} has its newer key or token only.")
 
 
 @key.command()

@@ -1,145 +1,30 @@
-"""``taskqueue web``: serve dashboard, HTTP API and metrics of a daemon; manage the tokens of their users."""
+"""``taskqueue web``: serve dashboard, HTTP API and metrics of a daemon."""
 
 from __future__ import annotations
 
 import socket
 import sys
-import time
 from collections.abc import Callable
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import click
-from click.core import ParameterSource
 
-from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import address_option, key_for
-from taskqueue.cli.output.json_output import json_lines_option
-from taskqueue.terminal.lines import say
-from taskqueue.web.options import DEFAULT_TOKENS
-from taskqueue.web.roles import GRANTED, Role
+from taskqueue.protocol.callers import USER_ROLES, Role
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
-def tokens_option(command: Command) -> Command:
-    """Add the option --tokens to a command."""
-    option = click.option(
-        "--tokens",
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="FILE",
-        envvar="TASKQUEUE_WEB_TOKENS",
-        default=DEFAULT_TOKENS,
-        show_default=True,
-        help="File of tokens.",
-        show_envvar=True,
-    )
-    return option(command)
-
-
 @click.group()
 def web() -> None:
-    """Serve the dashboard, and manage its tokens.
+    """Serve the dashboard.
 
     \b
     Example:
       taskqueue web start
-      taskqueue web token add anna --role admin
     """
-
-
-@web.group()
-def token() -> None:
-    """Create, list and revoke tokens.
-
-    A token lets a user into the dashboard and the HTTP API, with a role: viewer looks; operator runs, pushes, retries,
-    pauses; admin changes settings and deletes, too. A running web process obeys changes at once: a revoked token ends
-    its user's sessions.
-
-    \b
-    Example:
-      taskqueue web token add anna --role admin
-      taskqueue web token list
-    """
-
-
-@token.command()
-@click.argument("name")
-@click.option("--role", type=click.Choice(GRANTED), required=True, help="Rights of the token.")
-@click.option(
-    "--expires", metavar="DURATION", type=times.some_seconds, help="Time until the token expires, such as 90d."
-)
-@tokens_option
-def add(name: str, role: Literal["viewer", "operator", "admin"], expires: float | None, tokens: Path) -> None:
-    """Create a token.
-
-    The token is printed once; the file has only its digest. Users paste it into the sign-in page, programs send it as
-    "Authorization: Bearer TOKEN".
-
-    \b
-    Example:
-      taskqueue web token add anna --role admin
-      taskqueue web token add prometheus --role viewer --expires 365d
-    """
-    from taskqueue.web.access.tokens import add_token
-
-    say(add_token(tokens, name, role, time.time() + expires if expires else None))
-    say(f"This is the token of {name}, {role}; it is shown this once.", err=True)
-
-
-@token.command("list")
-@json_lines_option
-@tokens_option
-def list_tokens(as_json: bool, tokens: Path) -> None:
-    """List tokens, oldest first.
-
-    \b
-    Example:
-      taskqueue web token list
-    """
-    from taskqueue.cli.output.json_output import print_lines
-    from taskqueue.web.access.tokens import read_tokens
-
-    read = read_tokens(tokens)
-    found = read.tokens if read else ()
-    if as_json:
-        print_lines(
-            {"name": each.name, "role": each.role, "created_at": each.created_at, "expires_at": each.expires_at}
-            for each in found
-        )
-        return
-    from taskqueue.cli.output.tables import bare_table, show
-    from taskqueue.terminal.screen import Text
-
-    table = bare_table(["name"], [], ["role", "made", "expires"])
-    for each in found:
-        table.add_row(*map(Text, (each.name, each.role, times.local(each.created_at), _end_of(each.expires_at))))
-    show(table)
-
-
-@token.command()
-@click.argument("name")
-@tokens_option
-def remove(name: str, tokens: Path) -> None:
-    """Revoke a token.
-
-    Users who signed in with it are signed out.
-
-    \b
-    Example:
-      taskqueue web token remove anna
-    """
-    from taskqueue.web.access.tokens import remove_token
-
-    remove_token(tokens, name)
-    say(f"{name} has no token any more.")
-
-
-def _end_of(expires_at: float | None) -> str:
-    if expires_at is None:
-        return "never"
-    return times.local(expires_at) + (" (expired)" if expires_at <= time.time() else "")
 
 
 Network = IPv4Network | IPv6Network
@@ -178,16 +63,15 @@ class ProxyRoleType(click.ParamType):  # type: ignore[type-arg]  # generic since
         if isinstance(value, tuple):
             return value
         user, _, role = value.rpartition("=")
-        for granted in GRANTED:
+        for granted in USER_ROLES:
             if role == granted:
                 return user, granted
-        raise click.BadParameter(f'"{role}" is no role: {", ".join(GRANTED)}')
+        raise click.BadParameter(f'"{role}" is no role: {", ".join(USER_ROLES)}')
 
 
 def access_options(command: Command) -> Command:
-    """Add the options --tokens, --host, --trust-proxy, --proxy-header, --proxy-role and --root-path to a command."""
+    """Add the options --host, --trust-proxy, --proxy-header, --proxy-role and --root-path to a command."""
     options = (
-        tokens_option,
         click.option(
             "--host",
             "hosts",
@@ -219,7 +103,7 @@ def access_options(command: Command) -> Command:
             metavar="[USER=]ROLE",
             type=ProxyRoleType(),
             envvar="TASKQUEUE_WEB_PROXY_ROLE",
-            help="Role of a user of the proxy, or of all.  [default: viewer]",
+            help="Without keys: role of a user of the proxy, or of all.  [default: viewer]",
         ),
         click.option(
             "--root-path",
@@ -260,13 +144,10 @@ class MissingExtra(click.ClickException):
 @click.option("--no-metrics", is_flag=True, envvar="TASKQUEUE_WEB_NO_METRICS", help="No metrics.")
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="End of the process at the end of stdin.")
 @click.option("--key-from-stdin", is_flag=True, hidden=True, help="Key in the first line of stdin.")
-@click.pass_context
 def start(
-    context: click.Context,
     daemon: str,
     key: Path | None,
     bind: str,
-    tokens: Path,
     hosts: tuple[str, ...],
     proxies: tuple[Network, ...],
     proxy_header: str,
@@ -279,17 +160,17 @@ def start(
 ) -> int:
     """Serve dashboard, HTTP API and metrics.
 
-    It is an ordinary client of the daemon, so it may run on another machine and end at any time. On loopback every user
-    of this machine may do everything until there is a token; elsewhere a token is required, or a reverse proxy that
-    names the user. All options but --bind may be set in the environment, as TASKQUEUE_WEB_HOST and so on. At /metrics
-    the busiest projects have time series of their own (--metrics-projects); the others share one.
+    It is a client of the daemon, so it may run on another machine and end at any time. If the daemon has no keys, every
+    user of this machine may do everything on loopback, and elsewhere a reverse proxy has to name the user. If it has
+    keys, this process needs one of the role web, and each user a token. All options but --bind may be set in the
+    environment, as TASKQUEUE_WEB_HOST and so on. At /metrics the busiest projects have time series of their own
+    (--metrics-projects); the others share one.
 
     \b
     Example:
       taskqueue web start
       taskqueue web start --daemon tcp://10.0.0.5:7400 --bind 127.0.0.1:8000
-      taskqueue web token add anna --role admin
-      taskqueue web start --bind 0.0.0.0:7401 --trust-proxy 10.0.0.2
+      taskqueue web start --bind 0.0.0.0:7401 --key web.key
     """
     try:
         import jinja2  # noqa: F401
@@ -313,8 +194,6 @@ def start(
     if (root := root_path_of(root_path)) is None:
         raise click.BadParameter(f'"{root_path}" is not a path of {ROOT_WORDS}', param_hint="--root-path")
     access = AccessOptions(
-        tokens=tokens,
-        demands_tokens=context.get_parameter_source("tokens") is not ParameterSource.DEFAULT,
         hosts=hosts,
         proxies=proxies,
         proxy_header=proxy_header.lower(),

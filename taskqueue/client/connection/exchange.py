@@ -172,6 +172,15 @@ class Exchange:
         self._queue: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
+    @property
+    def holds_leases(self) -> bool:
+        """True if the session holds leases and the daemon still lets it."""
+        return bool(self._session.held) and self._forbidden is None and self._refusal is None
+
+    def speak_for(self, name: str) -> None:
+        """Ask for this name from the first request on, as a web process does."""
+        self._session.for_name = name
+
     async def ask(self, request: Request[R], patience: float | None = None, known_as: KnownAs = None) -> R:
         """Send a request and wait for its reply.
 

@@ -48,7 +48,7 @@ from itertools import chain, compress
 from math import inf
 from typing import Final, NamedTuple
 
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
 from taskqueue.errors import MessageTooLarge, Rejected
@@ -250,6 +250,7 @@ class ClientSession:
         epoch: epoch of the daemon, 0 before the first welcome.
         max_message, fetcher_timeout: from the last welcome, or the defaults before the first.
         draining: the daemon dispatches nothing new to it, as the welcome of its last hello said.
+        for_name: name for which a web process speaks in this session; unset: the owner of its key.
     """
 
     def __init__(self, session: str, name: str = "", another: Callable[[], str] | None = None) -> None:
@@ -257,6 +258,7 @@ class ClientSession:
         self._another = another
         self._first_n = 0
         self.name = name[:128]
+        self.for_name: str | UnsetType = UNSET
         self.capacity = 0
         self.projects: list[str] | None = None
         self.places: int | None = None
@@ -318,7 +320,7 @@ class ClientSession:
         return n
 
     def _call(self, request: AnyRequest, session: str, n: int) -> Call:
-        request.session, request.n = session, n
+        request.session, request.n, request.for_name = session, n, self.for_name
         if isinstance(request, ChangeRequest) and not request.actor:
             request.actor = self.name
         try:
@@ -471,6 +473,7 @@ class ClientSession:
             Hello(
                 session=self.id,
                 n=self._last_hello,
+                for_name=self.for_name,
                 capacity=self.capacity,
                 projects=self.projects,
                 holds=[token for token in self._leases if token not in self._former],

@@ -1,6 +1,7 @@
 """Incoming messages: received from the socket, queued fairly, and decoded within the budget of a turn.
 
     socket ──► frame queue ──► requests for the core
+                  │    ├─────► ``who``, which the access file answers
                   │    ├─────► malformed: refused, with the reason
                   │    └─────► its caller lacks the right, or the project: ``forbidden``
                   └──────────► too many of one peer: refused as ``unavailable``
@@ -24,14 +25,14 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import Final
 
-from taskqueue.access.door import CallerOf, check_projects, check_right, everybody
+from taskqueue.access.door import Callers, Everybody, check_projects, check_right, spoken_for, who_is
 from taskqueue.core.request_rule import SLOW_MS
 from taskqueue.core.request_rules import slow_ms
 from taskqueue.errors import Rejected
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.callers import EVERYBODY
 from taskqueue.protocol.codec import decode_request, request_number
-from taskqueue.protocol.daemon import Verify
+from taskqueue.protocol.daemon import Verify, WhoIs
 from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.messages import AnyRequest, Incoming, Outgoing
 from taskqueue.protocol.tasks import Done, NewTasks
@@ -63,9 +64,9 @@ CROWDED: Final = "too many requests of this connection wait; repeat this one whe
 class Inbox:
     """Queue and decoder of messages in front of the core; it refuses what callers have no right to send."""
 
-    def __init__(self, router: Router, meters: Meters, caller_of: CallerOf = everybody) -> None:
+    def __init__(self, router: Router, meters: Meters, callers: Callers | None = None) -> None:
         self._router = router
-        self._caller_of = caller_of
+        self._callers = callers or Everybody()
         self._forbidden = SparseLog()
         self._meters = meters
         self._queue = FrameQueue()
@@ -77,7 +78,7 @@ class Inbox:
         self._other_peer_at = -inf
 
     def next_requests(self, max_message: int) -> tuple[list[Incoming], list[Outgoing]]:
-        """Return the requests of the next turn, and replies to refused messages."""
+        """Return the requests of the next turn, and replies to messages that do not reach the core."""
         incoming: list[Incoming] = []
         refused: list[Outgoing] = []
         self._unfailing(lambda: self._receive(refused))
@@ -103,8 +104,10 @@ class Inbox:
             milliseconds = FRAME_MS
             try:
                 one = decode_frame(frame, max_message)
-                caller = self._caller_of(frame.key)
+                caller = self._callers.caller_of(frame.key)
                 if caller is not EVERYBODY:
+                    if name := one.request.for_name:
+                        caller = spoken_for(self._callers, caller, name)
                     check_right(caller, one.request)
                     if caller.scope is not None and (reason := check_projects(caller, caller.scope, one)):
                         self._note_forbidden(frame, reason)
@@ -115,7 +118,9 @@ class Inbox:
                         self._queue.put_back(frame, self._verify_at)
                         continue
                     self._has_verify = True
-                if (slow := slow_ms(one.request)) and not self._router.reaches(frame.peer):
+                if type(one.request) is WhoIs:
+                    refused.append(Outgoing(frame.peer, who_is(self._callers, one.request), after_sync=False))
+                elif (slow := slow_ms(one.request)) and not self._router.reaches(frame.peer):
                     self._meters.undelivered += 1
                 else:
                     slow_left -= slow

@@ -67,7 +67,7 @@ class KeyRing:
         self._uses: dict[str, Use] = {}
         self._own = (
             Entry("local", "admin", (local_key(path.parent, self.server.public).public,), 0.0),
-            Entry("web", "admin", (self.web.public,), 0.0),
+            Entry("web", "web", (self.web.public,), 0.0),
         )
         found = read_entries(path)
         self._is_there = found is not None
@@ -114,6 +114,17 @@ class KeyRing:
     def caller_of(self, name: str) -> Caller:
         """Return the caller with the key of this name, by the last reading of the file."""
         return self._list.caller_of(name)
+
+    def user(self, digest: str, name: str) -> Entry | None:
+        """The user with this token, or without a digest of this name; None: there is none.
+
+        While the file can't be read there is none: which tokens were revoked is not known.
+        """
+        return None if self.trouble else self._list.user(digest, name, time.time())
+
+    def speaker(self, name: str) -> Caller | None:
+        """The caller for whom a web process speaks; None: there is no user of this name."""
+        return None if self.user("", name) is None else self._list.caller_of(name)
 
     def owners(self) -> frozenset[str]:
         """Return the owners of the keys that may connect, by the last reading of the file."""

@@ -30,6 +30,7 @@ from typing import Final, NamedTuple
 import zmq
 from mypy_extensions import mypyc_attr
 
+from taskqueue.access.access_file import Entry
 from taskqueue.errors import ConfigError
 from taskqueue.protocol.callers import EVERYBODY, Caller, Role
 from taskqueue.protocol.fields import Peer
@@ -209,6 +210,14 @@ class Router:
         if name.startswith(USER):
             return self._users.caller_of(name)
         return EVERYBODY if self.keys is None else self.keys.caller_of(name)
+
+    def speaker(self, name: str) -> Caller | None:
+        """Return the caller for whom a web process speaks; None: there is no user of this name."""
+        return None if self.keys is None else self.keys.speaker(name)
+
+    def user(self, digest: str, name: str) -> Entry | None:
+        """Return the user with this token, or without a digest of this name; None: there is none."""
+        return None if self.keys is None else self.keys.user(digest, name)
 
     def connected_names(self) -> list[str]:
         """Name of each open connection."""

@@ -1,11 +1,10 @@
 """Identifies visitors: by a token, by a trusted proxy's header, or by the cookie of a browser that has signed in.
 
-    on loopback, without tokens, proxies and further names    every visitor is admin: all are on this machine
-    else                                                      a visitor is a stranger until it is identified
+    on loopback, without keys, proxies and further names    every visitor is admin: all are on this machine
+    else                                                    a visitor is a stranger until it is identified
 
-Once there was a token, or the file could not be read, every visitor needs one until the process ends: removing the last
-token must not open the door. The name of a user that a reverse proxy has let in is in a header, which is taken from the
-proxy alone.
+With keys the daemon says who a visitor is: the holder of a token, or a name of its access file that a proxy has let in.
+The name is in a header, which is taken from the proxy alone.
 """
 
 from __future__ import annotations
@@ -19,113 +18,123 @@ from typing import Final
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
-from taskqueue.errors import ConfigError
+from taskqueue.errors import ConfigError, TaskQueueError
+from taskqueue.protocol.callers import Role
 from taskqueue.web.access.arrival import FORWARDING, Arrival, HostNames, is_loopback, port_of
 from taskqueue.web.access.logins import FailedLogins, Sessions
 from taskqueue.web.access.refusals import Refused
-from taskqueue.web.access.tokens import Token, Tokens, read_tokens
+from taskqueue.web.access.users import Ask, User, Users
 from taskqueue.web.access.visitors import Visitor
 from taskqueue.web.options import WebOptions
-from taskqueue.web.roles import Role
 
-STRANGER: Final = Visitor("", "anyone", "")
+STRANGER: Final = Visitor("", None, "")
 
 BEARER: Final = "bearer "
 
 MOST_ACTOR_CHARS: Final = 128
 
-WRONG_TOKEN: Final = "the token is wrong, has expired, or was removed"
-
-UNREADABLE: Final = "the file of tokens can't be read; the log of the web process says why"
+WRONG_TOKEN: Final = "the token is wrong, has expired, or was revoked"
 
 
 class Access:
     """Identification of visitors.
 
     Attributes:
-        tokens, sessions, failed: valid tokens, signed-in browsers, and wrong tokens so far.
+        has_keys: whether the daemon has keys, so that visitors are users of its access file.
+        users, sessions, failed: users whom the daemon knows, signed-in browsers, and wrong tokens so far.
         hosts: host names of this process.
         root: path below which a proxy serves the dashboard; "": a proxy may send it.
     """
 
-    def __init__(self, options: WebOptions) -> None:
+    def __init__(self, options: WebOptions, ask: Ask) -> None:
         chosen = options.access
-        self.tokens = Tokens(chosen.tokens)
-        self.sessions = Sessions(self.tokens)
+        self.has_keys = options.key is not None
+        self.users = Users(ask)
+        self.sessions = Sessions()
         self.failed = FailedLogins()
         self.hosts = HostNames(options.host, chosen.hosts)
         self.trusted = chosen.proxies
         self.root = chosen.root_path
         self._host = socket.gethostname()
-        self._users = ProxyUsers(chosen.proxy_header, chosen.proxy_roles)
+        self._proxy = ProxyUsers(chosen.proxy_header, chosen.proxy_roles)
         self._key = secrets.token_bytes(32)
         self._is_open = is_open(options)
         self._owner = Visitor("", "admin", self._actor(""), self._csrf(""))
-
-    def is_open(self) -> bool:
-        """Return whether every visitor that reaches the process is admin."""
-        if self._is_open and self.tokens.any():
-            self._is_open = False
-        return self._is_open
 
     async def identify(self, request: HTTPConnection, arrival: Arrival) -> Visitor:
         """Identify the visitor of a request.
 
         Raises:
-            Refused: 401: the token is wrong; 403: a proxy's header does not come from the proxy; 429: too many wrong
-                tokens from this address; 503: the tokens can't be read.
+            Refused: 401: the token is wrong; 403: a proxy's header does not come from the proxy, or names no user; 429:
+                too many wrong tokens from this address; 503: the daemon does not say who this is.
         """
-        if (visitor := self._without_token(request, arrival)) is not None:
-            return visitor
-        if secret := _bearer_of(request):
-            return self._holder(await self.token_of(secret, arrival))
-        return self._signed_in(request, arrival)
-
-    def is_still(self, visitor: Visitor, request: HTTPConnection, arrival: Arrival) -> bool:
-        """Return whether ``identify`` would still find the visitor, with the same role; counts no wrong tokens."""
         try:
-            now = self._without_token(request, arrival)
+            return await self._identified(request, arrival)
+        except TaskQueueError as error:
+            raise _unsaid(error) from None
+
+    async def is_still(self, visitor: Visitor, request: HTTPConnection, arrival: Arrival) -> bool:
+        """Return whether ``identify`` would still find the visitor, with the same role; counts no wrong tokens.
+
+        Raises:
+            TaskQueueError: the daemon does not say who this is.
+        """
+        try:
+            now = await self._without_token(request, arrival)
         except Refused:
             return False
-        if now is None and (secret := _bearer_of(request)):
-            token = self.tokens.of_secret(secret)
-            now = self._holder(token) if token else STRANGER
-        now = now or self._signed_in(request, arrival)
-        return (now.name, now.role) == (visitor.name, visitor.role)
+        if now is None and (token := _bearer_of(request)):
+            now = self._holder(await self.users.with_token(token))
+        now = now or await self._signed_in(request, arrival)
+        return (now.owner, now.role) == (visitor.owner, visitor.role)
 
-    def _without_token(self, request: HTTPConnection, arrival: Arrival) -> Visitor | None:
-        if user := self._users.find(request.headers, arrival):
-            name, role = user
-            return Visitor(name, role, self._actor(name), self._csrf(name))
-        if not self.is_open():
+    async def _identified(self, request: HTTPConnection, arrival: Arrival) -> Visitor:
+        if (visitor := await self._without_token(request, arrival)) is not None:
+            return visitor
+        if token := _bearer_of(request):
+            return self._holder(await self.user_of(token, arrival))
+        return await self._signed_in(request, arrival)
+
+    async def _without_token(self, request: HTTPConnection, arrival: Arrival) -> Visitor | None:
+        if name := self._proxy.find(request.headers, arrival):
+            if not self.has_keys:
+                return Visitor(name, self._proxy.role_of(name), self._actor(name), self._csrf(name))
+            if (user := await self.users.named(name)) is None:
+                raise Refused(403, f'the access file has no token of "{name}"; have an admin authorise one')
+            return self._holder(user, self._csrf(name))
+        if not self._is_open:
             return None
         if any(name in request.headers for name in FORWARDING):
-            raise Refused(
-                403, "this came through a proxy: name it by --trust-proxy, and make tokens or take its users' names"
-            )
+            raise Refused(403, "this came through a proxy: name it by --trust-proxy, and take its users' names")
         return self._owner
 
-    def _holder(self, token: Token) -> Visitor:
-        return Visitor(token.name, token.role, self._actor(token.name))
-
-    def _signed_in(self, request: HTTPConnection, arrival: Arrival) -> Visitor:
-        sid = cookie_of(request, session_cookie(arrival))
-        if not sid or (found := self.sessions.find(sid)) is None:
+    def _holder(self, user: User | None, csrf: str = "", *, is_signed_in: bool = False) -> Visitor:
+        """Make the visitor of a user; None: a stranger."""
+        if user is None:
             return STRANGER
-        session, token = found
-        return Visitor(token.name, token.role, self._actor(token.name), session.csrf, is_signed_in=True)
+        return Visitor(user.name, user.role, self._actor(""), csrf, is_signed_in, user.owner, user.sees_all)
 
-    async def token_of(self, secret: str, arrival: Arrival) -> Token:
-        """Return the token with this secret.
+    async def _signed_in(self, request: HTTPConnection, arrival: Arrival) -> Visitor:
+        sid = cookie_of(request, session_cookie(arrival))
+        if not sid or (session := self.sessions.find(sid)) is None:
+            return STRANGER
+        if (user := await self.users.with_digest(session.digest)) is None:
+            self.sessions.end(sid)
+        return self._holder(user, session.csrf, is_signed_in=True)
+
+    async def user_of(self, token: str, arrival: Arrival) -> User:
+        """Return the user with this token.
 
         Raises:
             Refused: see ``identify``.
         """
-        if (token := self.tokens.of_secret(secret)) is not None:
+        try:
+            user = await self.users.with_token(token)
+        except TaskQueueError as error:
+            raise _unsaid(error) from None
+        if user is not None:
             self.failed.forget(arrival.address)
-            return token
-        if self.tokens.trouble:
-            raise Refused(503, UNREADABLE, 10)
+            return user
         if not await self.failed.wait(arrival.address):
             raise Refused(429, "too many wrong tokens come from there", 10)
         raise Refused(401, WRONG_TOKEN)
@@ -146,28 +155,33 @@ class Access:
         return actor[:MOST_ACTOR_CHARS]
 
 
+def _unsaid(error: TaskQueueError) -> Refused:
+    """Make the refusal of a visitor of whom the daemon does not say who it is."""
+    return Refused(503, f"the daemon does not say who you are: {error}", 5)
+
+
 def is_open(options: WebOptions) -> bool:
-    """Return whether only this machine reaches the process, and no other visitors are configured."""
+    """Return whether only this machine reaches the process, and the daemon has no keys."""
     chosen = options.access
-    return is_loopback(options.host) and not (
-        chosen.hosts or chosen.proxies or chosen.root_path or chosen.demands_tokens
-    )
+    is_plain = not (chosen.hosts or chosen.proxies or chosen.root_path)
+    return options.key is None and is_loopback(options.host) and is_plain
 
 
 def check_start(options: WebOptions) -> None:
-    """Check that no visitor is let in by mistake.
+    """Check that no visitor is let in by mistake, and that no option is without effect.
 
     Raises:
-        ConfigError: the tokens can't be read; or there are none, and no proxy identifies users.
+        ConfigError: elsewhere reaches the process, and no visitor could be identified; or roles are given twice.
     """
     chosen = options.access
-    found = read_tokens(chosen.tokens)
-    if is_open(options) or (found and found.tokens) or chosen.proxy_header:
+    if options.key is not None and chosen.proxy_roles:
+        raise ConfigError("--proxy-role: the daemon has keys, so its access file has the roles; leave the option out")
+    if is_open(options) or options.key is not None or chosen.proxy_header:
         return
     raise ConfigError(
-        f"{options.host}:{options.port} can be reached from elsewhere, but {chosen.tokens} has no tokens of users. "
-        f"Make one with `taskqueue web token add NAME --role admin --tokens {chosen.tokens}`, or name the reverse "
-        "proxy that knows its users with --trust-proxy ADDRESS --proxy-header X-Forwarded-User"
+        f"{options.host}:{options.port} can be reached from elsewhere, and without keys no user is known. Switch keys "
+        "on, by daemon.keys, and authorise users: taskqueue key authorise NAME --token --role viewer. Or name the "
+        "reverse proxy that knows its users, with --trust-proxy ADDRESS --proxy-header X-Forwarded-User"
     )
 
 
@@ -198,7 +212,7 @@ MOST_USER_CHARS = 64
 
 
 class ProxyUsers:
-    """Users that a proxy has let in, and their roles.
+    """Users that a proxy has let in, and without keys their roles.
 
     Args:
         header: name of the proxy's header in lower case; empty if there is none.
@@ -209,15 +223,19 @@ class ProxyUsers:
         self._header = header
         self._roles = roles
 
-    def find(self, headers: Headers, arrival: Arrival) -> tuple[str, Role] | None:
-        """Return name and role of the user that the proxy has let in; None if the header is absent or empty.
+    def role_of(self, name: str) -> Role:
+        """Return the role of a user."""
+        return self._roles.get(name, self._roles.get("", "viewer"))
+
+    def find(self, headers: Headers, arrival: Arrival) -> str:
+        """Return the name of the user that the proxy has let in; empty if the header is absent or empty.
 
         Raises:
             Refused: the header does not come from the proxy, or is invalid.
         """
         said = headers.getlist(self._header) if self._header else []
         if not said:
-            return None
+            return ""
         if not arrival.is_by_proxy:
             raise Refused(403, f"{self._header} is only taken from the proxies that --trust-proxy names")
         if len(said) > 1:
@@ -226,8 +244,6 @@ class ProxyUsers:
             name = said[0].encode("latin-1").decode().strip()  # HTTP headers are bytes, names of users are UTF-8
         except UnicodeDecodeError:
             raise Refused(403, f"{self._header} is not UTF-8") from None
-        if not name:
-            return None
         if len(name) > MOST_USER_CHARS or not name.isprintable():
             raise Refused(403, f"{self._header} is not a valid name")
-        return name, self._roles.get(name, self._roles.get("", "viewer"))
+        return name

@@ -1,7 +1,7 @@
-"""Runs an endpoint for visitors with the right role, in a place, for as long as they have it.
+"""Runs an endpoint for visitors with the right that it takes, in a place, for as long as they have it.
 
     short   whole request, or its first AHEAD_BYTES ──► place ──► endpoint ──► response
-    long    place ──► endpoint ──► response, while the visitor's rights are checked each second
+    long    place ──► endpoint ──► response, while the visitor's rights are checked
 
 Places limit how many requests run at a time, so that a flood of browsers occupies this process and not the daemon:
 
@@ -16,50 +16,62 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Final
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from typing import Final, Protocol
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from taskqueue.errors import TaskQueueError
+from taskqueue.protocol.callers import Right
 from taskqueue.web.access.access import WRONG_TOKEN, Access
-from taskqueue.web.access.visitors import demand, visitor_of
-from taskqueue.web.roles import Role
+from taskqueue.web.access.visitors import Visitor, demand, visitor_of
 
-LOOK_SECONDS: Final = 1.0
-"""Time between two checks of the rights of visitors with long responses."""
+LOOK_SECONDS: Final = 0.5
+"""Time between two checks of the rights of visitors with long responses; with that of an answer, less than a second."""
 
 AHEAD_BYTES: Final = 64 * 1024
 """Bytes of a body that are awaited before the request takes a place, so that bodies that never arrive occupy none."""
 
 
+class PerUser(Protocol):
+    """Services of each user, for the endpoints: see ``UserServices``."""
+
+    def used(self, visitor: Visitor) -> AbstractContextManager[object]:
+        """Return a context that yields the visitor's services, and lasts as long as the request."""
+
+
 class Admitted:
-    """ASGI application: an endpoint, and the role that it requires.
+    """ASGI application: an endpoint, and the right that it takes.
 
     Args:
         is_long: True for long polls and streams.
     """
 
-    def __init__(self, endpoint: Callable[[Request], Awaitable[Response]], role: Role, *, is_long: bool) -> None:
+    def __init__(
+        self, endpoint: Callable[[Request], Awaitable[Response]], right: Right | None, *, is_long: bool
+    ) -> None:
         self._endpoint = endpoint
-        self._role = role
+        self._right = right
         self._is_long = is_long
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or raise an HTTPException."""
         request = Request(scope, receive, send)
-        demand(request, self._role)
+        demand(request, self._right)
         places: Places = request.app.state.places
-        if self._is_long:
-            with places.long(visitor_of(request).name):
-                await self._answer_long(request, send)
-            return
-        receive = await _read_ahead(receive)
-        async with places.short():
-            response = await self._endpoint(Request(scope, receive, send))
-        await response(scope, receive, send)
+        users: PerUser = request.app.state.users
+        with users.used(visitor_of(request)) as request.state.services:
+            if self._is_long:
+                with places.long(visitor_of(request).name):
+                    await self._answer_long(request, send)
+                return
+            receive = await _read_ahead(receive)
+            async with places.short():
+                response = await self._endpoint(Request(scope, receive, send))
+            await response(scope, receive, send)
 
     async def _answer_long(self, request: Request, send: Send) -> None:
         rights: Rights = request.app.state.rights
@@ -86,14 +98,14 @@ class Rights:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._watched: dict[asyncio.Timeout, HTTPConnection] = {}
-        self._looking: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[None] | None = None
 
     @contextmanager
     def watched(self, request: HTTPConnection, ending: asyncio.Timeout) -> Iterator[None]:
-        """Let ``ending`` expire within LOOK_SECONDS after the visitor of the request loses its rights."""
+        """Let ``ending`` expire soon after the visitor of the request loses its rights; without keys it never does."""
         self._watched[ending] = request
-        if self._looking is None:
-            self._look_soon()
+        if self._looking is None and self._access.has_keys:
+            self._looking = asyncio.create_task(self._keep_looking())
         try:
             yield
         finally:
@@ -102,14 +114,18 @@ class Rights:
                 self._looking.cancel()
                 self._looking = None
 
-    def _look_soon(self) -> None:
-        self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            # While the daemon does not answer, it shows no user anything new.
+            with suppress(TaskQueueError):
+                for ending, request in list(self._watched.items()):
+                    await self._look(ending, request)
 
-    def _look(self) -> None:
-        for ending, request in self._watched.items():
-            if not ending.expired() and not self._access.is_still(visitor_of(request), request, request.state.arrival):
-                ending.reschedule(asyncio.get_running_loop().time())
-        self._look_soon()
+    async def _look(self, ending: asyncio.Timeout, request: HTTPConnection) -> None:
+        is_still = await self._access.is_still(visitor_of(request), request, request.state.arrival)
+        if not is_still and ending in self._watched and not ending.expired():
+            ending.reschedule(asyncio.get_running_loop().time())
 
 
 async def _end(sent: list[Message], send: Send) -> None:

@@ -16,7 +16,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from taskqueue.web.access.access import Access
+from taskqueue.web.access.access import STRANGER, Access
 from taskqueue.web.access.arrival import Arrival, arrival_of, below
 from taskqueue.web.access.crowd import KNOWN
 from taskqueue.web.access.refusals import Refused, answer_to
@@ -37,6 +37,9 @@ FORMS: Final = frozenset({"/login", "/logout"})
 """Addresses that take forms; they check the CSRF token in the form themselves."""
 
 FILES: Final = "/static/"
+
+UNASKED: Final = frozenset({"/healthz"})
+"""Addresses that need no visitor, so that they are answered without the daemon; files are others."""
 
 MAX_HEADER_BYTES: Final = 32_768
 MAX_TARGET_BYTES: Final = 16_384
@@ -66,7 +69,7 @@ class Gate:
             _check_framing(request)
             if path.startswith(FILES) and not path.isprintable():  # not a file name, and Starlette fails on NUL
                 raise Refused(404, "nothing is here")
-            visitor = await self._access.identify(request, arrival)
+            visitor = STRANGER if _is_unasked(path) else await self._access.identify(request, arrival)
             if scope["method"] in SAFE_METHODS:
                 check_reading(request.headers)
             else:
@@ -77,7 +80,7 @@ class Gate:
         scope["scheme"] = arrival.scheme  # scheme of redirects
         state = scope.setdefault("state", {})
         state.update(visitor=visitor, arrival=arrival)
-        if visitor.role != "anyone" and KNOWN in state:
+        if visitor.role and KNOWN in state:
             state[KNOWN]()
         await self._pass(scope, receive, with_headers(send, is_kept=path.startswith(FILES)))
 
@@ -100,6 +103,10 @@ class Gate:
                 raise
             broken = Refused(500, "this is a bug; the log of the web process has it")
             await answer_to(broken, scope["path"])(scope, receive, send)
+
+
+def _is_unasked(path: str) -> bool:
+    return path in UNASKED or path.startswith(FILES)
 
 
 def _check_framing(request: HTTPConnection) -> None:

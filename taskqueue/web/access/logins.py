@@ -19,12 +19,13 @@ from hashlib import sha256
 from typing import Final
 
 from taskqueue.web.access.arrival import network_of
-from taskqueue.web.access.tokens import Token, Tokens
 
 IDLE_SECONDS: Final = 12 * 3600.0
 LONGEST_SECONDS: Final = 7 * 86_400.0
 MAX_PER_TOKEN: Final = 16
-"""Sessions per token; a further one ends the token's oldest. This bounds all sessions."""
+"""Sessions per token; a further one ends the token's oldest."""
+MAX_SESSIONS: Final = 16_384
+"""Sessions of all tokens; a further one ends the oldest."""
 
 _RANDOM_BYTES: Final = 32
 
@@ -51,54 +52,49 @@ class Sessions:
     Digests instead of ids are stored, so that the time of a search reveals nothing of ids.
     """
 
-    def __init__(self, tokens: Tokens) -> None:
-        self._tokens = tokens
+    def __init__(self) -> None:
         self._of_token: dict[str, OrderedDict[bytes, Session]] = {}
         self._by_id: dict[bytes, Session] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def begin(self, token: Token) -> str:
-        """Begin a session; return its id."""
-        self._end_of_gone_tokens()
+    def begin(self, digest: str) -> str:
+        """Begin a session of a token's digest; return its id."""
         now = time.monotonic()
         sid = secrets.token_urlsafe(_RANDOM_BYTES)
-        session = Session(token.digest, secrets.token_urlsafe(_RANDOM_BYTES), now, now)
-        sessions = self._of_token.setdefault(token.digest, OrderedDict())
-        while len(sessions) >= MAX_PER_TOKEN:
-            oldest, _ = sessions.popitem(last=False)
-            del self._by_id[oldest]
-        sessions[_key(sid)] = self._by_id[_key(sid)] = session
+        session = Session(digest, secrets.token_urlsafe(_RANDOM_BYTES), now, now)
+        if len(self._of_token.get(digest, ())) >= MAX_PER_TOKEN:
+            self._end(next(iter(self._of_token[digest])))
+        while len(self._by_id) >= MAX_SESSIONS:
+            self._end(next(iter(self._by_id)))
+        self._of_token.setdefault(digest, OrderedDict())[_key(sid)] = self._by_id[_key(sid)] = session
         return sid
 
-    def find(self, sid: str) -> tuple[Session, Token] | None:
-        """Return the session with this id and its token; None if it has ended or never existed."""
+    def find(self, sid: str) -> Session | None:
+        """Return the session with this id; None if it has ended or never existed. Its token may have been revoked."""
         session = self._by_id.get(_key(sid))
         if session is None:
             return None
         now = time.monotonic()
-        token = self._tokens.of_digest(session.digest)
-        if token is None or now - session.seen_at > IDLE_SECONDS or now - session.began_at > LONGEST_SECONDS:
+        if now - session.seen_at > IDLE_SECONDS or now - session.began_at > LONGEST_SECONDS:
             self.end(sid)
             return None
         session.seen_at = now
-        return session, token
+        return session
 
     def end(self, sid: str) -> None:
         """End a session."""
-        session = self._by_id.pop(_key(sid), None)
+        self._end(_key(sid))
+
+    def _end(self, key: bytes) -> None:
+        session = self._by_id.pop(key, None)
         if session is None:
             return
         sessions = self._of_token[session.digest]
-        del sessions[_key(sid)]
+        del sessions[key]
         if not sessions:
             del self._of_token[session.digest]
-
-    def _end_of_gone_tokens(self) -> None:
-        for digest in [digest for digest in self._of_token if self._tokens.of_digest(digest) is None]:
-            for key in self._of_token.pop(digest):
-                del self._by_id[key]
 
 
 def _key(sid: str) -> bytes:

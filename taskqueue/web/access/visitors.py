@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
+from taskqueue.protocol.callers import RIGHTS_OF, Right, Role
 from taskqueue.web.access.arrival import Arrival
-from taskqueue.web.roles import ROLES, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,22 +16,26 @@ class Visitor:
     """Visitor of the web process: a user or a program.
 
     name: name for users; empty if unknown.
-    role: highest role that the visitor has.
-    actor: name in ``taskqueue log``.
+    role: role of the access file, or without keys that of the proxy's user or of this machine's; None for a stranger.
+    actor: what the web process says of itself, or without keys of the user, in ``taskqueue log``.
     csrf: CSRF token that its pages must send with a change; empty if none is required, because each request has
         a token.
     is_signed_in: True if the sign-in page was used, so the visitor can sign out.
+    owner: user for whom the daemon is asked: see ``User``; empty without keys, and for a stranger.
+    sees_all: True if all projects are its own.
     """
 
     name: str
-    role: Role
+    role: Role | None
     actor: str
     csrf: str = ""
     is_signed_in: bool = False
+    owner: str = ""
+    sees_all: bool = True
 
-    def may(self, role: Role) -> bool:
-        """Return whether the visitor has at least this role."""
-        return ROLES.index(self.role) >= ROLES.index(role)
+    def may(self, right: Right) -> bool:
+        """Return whether the visitor has this right."""
+        return self.role is not None and right in RIGHTS_OF[self.role]
 
 
 def visitor_of(request: HTTPConnection) -> Visitor:
@@ -46,17 +50,18 @@ def root_of(request: HTTPConnection) -> str:
     return arrival.root
 
 
-def demand(request: HTTPConnection, role: Role) -> None:
-    """Check that the visitor has at least this role.
+def demand(request: HTTPConnection, right: Right | None) -> None:
+    """Check that the visitor has this right; None: it needs none.
 
     Raises:
-        HTTPException: 401 if the visitor is unknown, 403 if it lacks the role.
+        HTTPException: 401 if the visitor is unknown, 403 if it lacks the right.
     """
     visitor = visitor_of(request)
-    if visitor.may(role):
+    if right is None or visitor.may(right):
         return
-    if visitor.role == "anyone":
+    if visitor.role is None:
         raise HTTPException(
             401, "sign in, or send Authorization: Bearer TOKEN", {"WWW-Authenticate": 'Bearer realm="taskqueue"'}
         )
-    raise HTTPException(403, f"the role of {visitor.name} is {visitor.role}, and this takes {role}")
+    roles = " or ".join(role for role, rights in RIGHTS_OF.items() if right in rights)
+    raise HTTPException(403, f"the role of {visitor.name} is {visitor.role}, and this takes {roles}")

@@ -41,7 +41,7 @@ def answering(operation: Operation) -> Endpoint:
         services = services_of(request)
         patience = services.options.timeout + (asked.request.seconds if operation.waits else 0.0)
         app = request.app.state
-        naming = app.waiting_sessions.known_as() if operation.waits else app.repeats.known_as(request, asked.request)
+        naming = services.waiting.known_as() if operation.waits else app.repeats.known_as(request, asked.request)
         with naming as known:
             asking = services.client._ask(asked.request, patience, known)
             reply = await while_there(request, asking)

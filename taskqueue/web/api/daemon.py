@@ -47,18 +47,17 @@ def without_pages(reply: StatusReply, said: Mapping[str, Any]) -> StatusShown:
 
 OPERATIONS: Final = (
     Operation(
-        "GET", "/status", "viewer", StatusShow, "State of the daemon, in short",
+        "GET", "/status", StatusShow, "State of the daemon, in short",
         {"after": "", "limit": 1, "group": "", "filter": "", "sort": "name", "skip": 0, "fetchers": 0},
         own_reply=StatusShown, shown=without_pages,
     ),
-    Operation("GET", "/daemon", "viewer", DaemonShow, "State of the daemon, with histograms"),
+    Operation("GET", "/daemon", DaemonShow, "State of the daemon, with histograms"),
     Operation(
-        "GET", "/daemon/history", "viewer", DaemonHistory,
+        "GET", "/daemon/history", DaemonHistory,
         "History of the daemon by minutes of the last day, in pages", further=paging.of_points,
     ),
     Operation(
-        "GET", "/daemon/keys", "admin", KeyList, "Use of each key since the daemon's start, in pages",
-        further=paging.of_keys,
+        "GET", "/daemon/keys", KeyList, "Use of each key since the daemon's start, in pages", further=paging.of_keys,
     ),
-    Operation("GET", "/daemon/verify", "admin", Verify, "Violations of the daemon's invariants"),
+    Operation("GET", "/daemon/verify", Verify, "Violations of the daemon's invariants"),
 )  # fmt: skip

@@ -85,29 +85,29 @@ def _handed(task: Task) -> Handed:
 
 
 OPERATIONS: Final = (
-    Operation("GET", "/fetchers", "viewer", Fetchers, "Fetchers, in pages", further=paging.of_fetchers),
-    Operation("GET", "/fetchers/{fetcher}", "viewer", FetcherShow, "All fetchers of a name"),
+    Operation("GET", "/fetchers", Fetchers, "Fetchers, in pages", further=paging.of_fetchers),
+    Operation("GET", "/fetchers/{fetcher}", FetcherShow, "All fetchers of a name"),
     Operation(
-        "POST", "/fetchers/{fetcher}/drain", "operator", FetcherDo, "Give fetchers of a name no new tasks",
+        "POST", "/fetchers/{fetcher}/drain", FetcherDo, "Give fetchers of a name no new tasks",
         {"action": "drain"},
     ),
     Operation(
-        "POST", "/fetchers/{fetcher}/resume", "operator", FetcherDo, "Give fetchers of a name tasks again",
+        "POST", "/fetchers/{fetcher}/resume", FetcherDo, "Give fetchers of a name tasks again",
         {"action": "resume"},
     ),
     Operation(
-        "POST", "/leases", "operator", Hello, "Take tasks to run; waits for the first one", arguments=Wish,
+        "POST", "/leases", Hello, "Take tasks to run; waits for the first one", arguments=Wish,
         endpoint=handing_out, own_reply=HandedOut,
     ),
     Operation(
-        "POST", "/leases/done", "operator", Done, "Report tasks: succeeded, or with ok false failed", arguments=Reports,
+        "POST", "/leases/done", Done, "Report tasks: succeeded, or with ok false failed", arguments=Reports,
         remake=with_reports,
     ),
     Operation(
-        "POST", "/leases/extend", "operator", Extend, "Give leases more time", arguments=Prolonged, remake=with_tokens
+        "POST", "/leases/extend", Extend, "Give leases more time", arguments=Prolonged, remake=with_tokens
     ),
     Operation(
-        "POST", "/leases/release", "operator", Release, "Hand back tasks that were not started", arguments=Released,
+        "POST", "/leases/release", Release, "Hand back tasks that were not started", arguments=Released,
         remake=with_tokens,
     ),
 )  # fmt: skip

@@ -41,25 +41,25 @@ def with_tasks(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 OPERATIONS: Final = (
-    Operation("GET", "/flows", "viewer", FlowList, "Flows, in pages", further=paging.of_flows),
+    Operation("GET", "/flows", FlowList, "Flows, in pages", further=paging.of_flows),
     Operation(
-        "GET", "/projects/{project}/flows", "viewer", FlowList, "Flows of a project, in pages", further=paging.of_flows
+        "GET", "/projects/{project}/flows", FlowList, "Flows of a project, in pages", further=paging.of_flows
     ),
     Operation(
-        "GET", "/projects/{project}/flows/{flow}", "viewer", FlowShow,
+        "GET", "/projects/{project}/flows/{flow}", FlowShow,
         "Progress of a flow; waits for its end, up to `seconds`",
     ),
     Operation(
-        "GET", "/projects/{project}/flows/{flow}/tasks", "viewer", FlowTasks, "Tasks of a flow, in pages",
+        "GET", "/projects/{project}/flows/{flow}/tasks", FlowTasks, "Tasks of a flow, in pages",
         further=paging.of_parents,
     ),
     Operation(
-        "POST", "/projects/{project}/flows/{flow}/stage", "operator", FlowStage,
+        "POST", "/projects/{project}/flows/{flow}/stage", FlowStage,
         "Stage tasks of a flow that is about to be submitted", arguments=Stage, remake=with_tasks,
     ),
     Operation(
-        "POST", "/projects/{project}/flows/{flow}/submit", "operator", FlowSubmit,
+        "POST", "/projects/{project}/flows/{flow}/submit", FlowSubmit,
         "Accept all staged tasks of a flow at once",
     ),
-    Operation("POST", "/projects/{project}/flows/{flow}/cancel", "operator", FlowCancel, "Cancel a flow"),
+    Operation("POST", "/projects/{project}/flows/{flow}/cancel", FlowCancel, "Cancel a flow"),
 )  # fmt: skip

@@ -18,10 +18,11 @@ from msgspec import NODEFAULT, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from taskqueue.access.rights import right_with
 from taskqueue.protocol.base import ChangeRequest, WaitingRequest
+from taskqueue.protocol.callers import Right
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.messages import REPLY_TO, AnyRequest
-from taskqueue.web.roles import Role
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -63,7 +64,6 @@ class Operation(NamedTuple):
 
     Attributes:
         path: path below ``/api/v1``, with parameters.
-        role: lowest role that a visitor needs.
         asks: type of the protocol's request.
         summary: one line.
         fixed: fields of the request with fixed values.
@@ -79,7 +79,6 @@ class Operation(NamedTuple):
 
     method: Method
     path: str
-    role: Role
     asks: type[AnyRequest]
     summary: str
     fixed: Mapping[str, Any] = NOTHING
@@ -97,6 +96,11 @@ class Operation(NamedTuple):
     def name(self) -> str:
         """Name made of method and path: ``get-projects-tasks``."""
         return "-".join([self.method.lower(), *re.findall(r"[\w.]+", self.path)]).replace(".", "-")
+
+    @property
+    def right(self) -> Right:
+        """Right that a visitor needs: that of the request."""
+        return right_with(self.asks, self.fixed.get("action", ""))
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -17,18 +17,18 @@ from taskqueue.web.api.http_operation import Operation
 
 OPERATIONS: Final = (
     Operation(
-        "GET", "/stats", "viewer", Stats, "Events over 5 minutes, 1 hour, 1 day and all time, in pages",
+        "GET", "/stats", Stats, "Events over 5 minutes, 1 hour, 1 day and all time, in pages",
         further=paging.of_stats,
     ),
     Operation(
-        "GET", "/stats/history", "viewer", StatsHistory, "Events by minute or hour, in pages",
+        "GET", "/stats/history", StatsHistory, "Events by minute or hour, in pages",
         further=paging.of_points,
     ),
-    Operation("GET", "/watch", "viewer", Watch, "Projects that have changed; waits for a change"),
-    Operation("GET", "/failures", "viewer", FailureList, "Failures by error, host, fetcher or project"),
+    Operation("GET", "/watch", Watch, "Projects that have changed; waits for a change"),
+    Operation("GET", "/failures", FailureList, "Failures by error, host, fetcher or project"),
     Operation(
-        "GET", "/why", "viewer", Why, "Projects with tasks that dispatch nothing, and why, in pages",
+        "GET", "/why", Why, "Projects with tasks that dispatch nothing, and why, in pages",
         {"project": None, "taskid": None}, further=paging.of_tasks,
     ),
-    Operation("GET", "/log", "viewer", Log, "Changes by users and programs, in pages", further=paging.of_changes),
+    Operation("GET", "/log", Log, "Changes by users and programs, in pages", further=paging.of_changes),
 )  # fmt: skip

@@ -126,7 +126,7 @@ class Address:
 
 
 def _admitted(operation: Operation) -> Admitted:
-    """Wrap an operation's endpoint with its role and its errors."""
+    """Wrap an operation's endpoint with its right and its errors."""
     endpoint = (operation.endpoint or answering)(operation)
 
     async def answer(request: Request) -> Response:
@@ -137,7 +137,7 @@ def _admitted(operation: Operation) -> Admitted:
                 raise
             return problem.response()
 
-    return Admitted(answer, operation.role, is_long=operation.is_long)
+    return Admitted(answer, operation.right, is_long=operation.is_long)
 
 
 class AddressRoute(Route):

@@ -152,7 +152,7 @@ def _described(operation: Operation, said: Mapping[str, Schema]) -> dict[str, An
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
-        "x-role": operation.role,
+        "x-right": operation.right,
         "parameters": parameters,
         "responses": {"200": _answer(operation), "default": REFUSED},
     }

@@ -14,13 +14,13 @@ from taskqueue.web.api.http_operation import Operation
 
 OPERATIONS: Final = (
     Operation(
-        "POST", "/operations", "operator", Bulk,
+        "POST", "/operations", Bulk,
         "Change all tasks that a filter selects, of a project or a group",
     ),
-    Operation("GET", "/operations", "viewer", OperationList, "All operations that the daemon remembers"),
+    Operation("GET", "/operations", OperationList, "All operations that the daemon remembers"),
     Operation(
-        "GET", "/operations/{id}", "viewer", OperationShow,
+        "GET", "/operations/{id}", OperationShow,
         "Progress of an operation; waits for its end, up to `seconds`",
     ),
-    Operation("POST", "/operations/{id}/cancel", "operator", OperationCancel, "Cancel an operation"),
+    Operation("POST", "/operations/{id}/cancel", OperationCancel, "Cancel an operation"),
 )  # fmt: skip

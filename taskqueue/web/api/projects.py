@@ -11,7 +11,9 @@ from taskqueue.protocol.daemon import StatusShow
 from taskqueue.protocol.fields import GroupName, ProjectName, Setting
 from taskqueue.protocol.insight import Why
 from taskqueue.protocol.projects import (
-    LOSSES,
+    CronJob as CronView,
+)
+from taskqueue.protocol.projects import (
     GroupDo,
     GroupSet,
     ProjectDo,
@@ -22,14 +24,10 @@ from taskqueue.protocol.projects import (
     ProjectUnset,
     ProjectWait,
 )
-from taskqueue.protocol.projects import (
-    CronJob as CronView,
-)
 from taskqueue.protocol.values import Action, PauseSeconds
 from taskqueue.web.api import paging
 from taskqueue.web.api.http_operation import Method, Operation
 from taskqueue.web.api.problems import Problem
-from taskqueue.web.roles import Role
 
 WHAT: Final[dict[Action, str]] = {
     "pause": "Dispatch no tasks until it is resumed",
@@ -158,10 +156,6 @@ def cron_job(reply: ProjectReply, said: Mapping[str, Any]) -> CronJob:
     raise Problem(404, f'job: project "{said["project"]}" has no cron job "{said["job"]}"', "job", "unknown-job")
 
 
-def _role(action: Action) -> Role:
-    return "admin" if action in LOSSES else "operator"
-
-
 def _fixed(action: Action) -> dict[str, Any]:
     """Fix the fields that the body does not have: only a pause has a duration."""
     return {"action": action} if action == "pause" else {"action": action, "seconds": None}
@@ -175,7 +169,6 @@ def _place(thing: str, action: Action) -> tuple[Method, str]:
 ACTIONS: Final = tuple(
     Operation(
         *_place("/projects/{project}", action),
-        _role(action),
         ProjectDo,
         WHAT[action],
         _fixed(action),
@@ -186,7 +179,6 @@ ACTIONS: Final = tuple(
 GROUP_ACTIONS: Final = tuple(
     Operation(
         *_place("/groups/{group}", action),
-        _role(action),
         GroupDo,
         f"{WHAT[action]}: each project of a group",
         _fixed(action),
@@ -199,7 +191,6 @@ ALL_ACTIONS: Final = tuple(
     Operation(
         "POST",
         f"/projects/{action}",
-        "operator",
         GroupDo,
         f"{WHAT[action]}: each project",
         {**_fixed(action), "group": "", "all": True},
@@ -209,48 +200,48 @@ ALL_ACTIONS: Final = tuple(
 
 OPERATIONS: Final = (
     Operation(
-        "GET", "/projects", "viewer", StatusShow, "Projects, in pages", {"fetchers": 0}, further=paging.of_projects
+        "GET", "/projects", StatusShow, "Projects, in pages", {"fetchers": 0}, further=paging.of_projects
     ),
-    Operation("GET", "/projects/{project}", "viewer", ProjectShow, "A project, its settings included"),
+    Operation("GET", "/projects/{project}", ProjectShow, "A project, its settings included"),
     Operation(
-        "PATCH", "/projects/{project}/settings", "admin", ProjectSet,
+        "PATCH", "/projects/{project}/settings", ProjectSet,
         "Change settings, now and across restarts; the body has the changes", whole="settings",
     ),
     Operation(
-        "DELETE", "/projects/{project}/settings", "admin", ProjectUnset,
+        "DELETE", "/projects/{project}/settings", ProjectUnset,
         "Remove overrides of settings; without keys, all of them",
     ),
     Operation(
-        "PATCH", "/groups/{group}/settings", "admin", GroupSet,
+        "PATCH", "/groups/{group}/settings", GroupSet,
         "Change settings of all projects of a group, or of none; the body has the changes", whole="settings",
     ),
     *ACTIONS,
     *ALL_ACTIONS,
     *GROUP_ACTIONS,
-    Operation("GET", "/projects/{project}/why", "viewer", Why, "Why it dispatches nothing",
+    Operation("GET", "/projects/{project}/why", Why, "Why it dispatches nothing",
         {"taskid": None, "after": ""}),
     Operation(
-        "GET", "/projects/{project}/wait", "viewer", ProjectWait,
+        "GET", "/projects/{project}/wait", ProjectWait,
         "Wait until it has finished, up to `seconds`",
     ),
     Operation(
-        "POST", "/projects/{project}/keep-open", "operator", ProjectHold,
+        "POST", "/projects/{project}/keep-open", ProjectHold,
         "Keep it open, so that it does not finish, for `seconds`; 0 ends that",
     ),
     Operation(
-        "GET", "/projects/{project}/cron", "viewer", ProjectShow, "Its cron jobs", arguments=JobsRef,
+        "GET", "/projects/{project}/cron", ProjectShow, "Its cron jobs", arguments=JobsRef,
         own_reply=CronJobs, shown=cron_jobs,
     ),
     Operation(
-        "GET", "/projects/{project}/cron/{job}", "viewer", ProjectShow, "A cron job", arguments=JobRef,
+        "GET", "/projects/{project}/cron/{job}", ProjectShow, "A cron job", arguments=JobRef,
         remake=with_project, own_reply=CronJob, shown=cron_job,
     ),
     Operation(
-        "PUT", "/projects/{project}/cron/{job}", "admin", ProjectSet, "Create or replace a cron job", whole="setting",
+        "PUT", "/projects/{project}/cron/{job}", ProjectSet, "Create or replace a cron job", whole="setting",
         arguments=Job, remake=as_settings,
     ),
     Operation(
-        "DELETE", "/projects/{project}/cron/{job}", "admin", ProjectUnset, "Remove a cron job that was set",
+        "DELETE", "/projects/{project}/cron/{job}", ProjectUnset, "Remove a cron job that was set",
         arguments=JobRef, remake=as_keys,
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Sessions and numbers that identify requests to the daemon: with an Idempotency-Key, and long polls.
+"""Sessions and numbers that identify requests to the daemon with an Idempotency-Key.
 
     visitor, key ──digest──► session ┐
     the request ───digest──► number ─┴──► daemon: number known in this session? kept answer : carry out, keep
@@ -13,15 +13,11 @@ refuses a key that comes with another request: ``too-old`` or ``too-far``; or fr
 
 Each key is a session of the daemon. So that keys don't push out the sessions of fetchers, one web process opens at most
 KEYS_MOST in KEYS_SECONDS, and refuses more.
-
-A long poll has a session of its own, because a session waits for one thing at a time. Sessions are reused, so there are
-as many as ever waited at once.
 """
 
 from __future__ import annotations
 
 import hashlib
-import secrets
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -32,7 +28,7 @@ from starlette.requests import Request
 
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.codec import encode
-from taskqueue.web.access.visitors import visitor_of
+from taskqueue.web.access.visitors import Visitor, visitor_of
 from taskqueue.web.api.problems import Problem
 
 HEADER: Final = "Idempotency-Key"
@@ -69,7 +65,7 @@ class Repeats:
             return
         if not 0 < len(key) <= KEY_CHARS or not key.isprintable():
             raise Problem(400, f"{HEADER}: expected 1 to {KEY_CHARS} printable characters", HEADER, "malformed")
-        known = _known(visitor_of(request).name, key, asked)
+        known = _known(_whose(visitor_of(request)), key, asked)
         if known in self._asking:
             raise Problem(409, f"{HEADER}: the first request with this key is not answered yet", HEADER)
         self._count(known[0], time.monotonic())
@@ -96,31 +92,12 @@ class Repeats:
         self._recent.append((now, session))
 
 
+def _whose(visitor: Visitor) -> str:
+    """Return whose keys a visitor uses: those of a name that was revoked belong to no later one."""
+    return visitor.owner or visitor.name
+
+
 def _known(visitor: str, key: str, asked: Any) -> Known:
     session = hashlib.sha256(f"{len(visitor)} {visitor} {key}".encode()).hexdigest()[:48]
     digest = hashlib.sha256(encode(asked)).digest()
     return f"http-{session}", FIRST_NUMBER + int.from_bytes(digest[:7])
-
-
-# --------------------------------------------------------------------------------------------------- requests that wait
-
-FIRST_WAITING_NUMBER: Final = 1 << 62
-"""First number of long polls; numbers of requests with a key are smaller."""
-
-
-class WaitingSessions:
-    """Sessions for long polls of one web process."""
-
-    def __init__(self) -> None:
-        self._free: list[str] = []
-        self._number = FIRST_WAITING_NUMBER
-
-    @contextmanager
-    def known_as(self) -> Iterator[Known]:
-        """Yield an idle session, and a new number in it."""
-        session = self._free.pop() if self._free else f"wait-{secrets.token_hex(16)}"
-        self._number += 1
-        try:
-            yield session, self._number
-        finally:
-            self._free.append(session)

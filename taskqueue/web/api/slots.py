@@ -32,14 +32,14 @@ def as_unset(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 OPERATIONS: Final = (
-    Operation("GET", "/projects/{project}/slots", "viewer", SlotList, "The first slots in some order"),
-    Operation("GET", "/projects/{project}/slots/{slot}", "viewer", SlotShow, "A slot in detail"),
+    Operation("GET", "/projects/{project}/slots", SlotList, "The first slots in some order"),
+    Operation("GET", "/projects/{project}/slots/{slot}", SlotShow, "A slot in detail"),
     Operation(
-        "PATCH", "/projects/{project}/slots/{slot}", "operator", SlotSet,
+        "PATCH", "/projects/{project}/slots/{slot}", SlotSet,
         "Override a slot's pace, also across restarts", {"unset": ()},
     ),
     Operation(
-        "DELETE", "/projects/{project}/slots/{slot}", "operator", SlotSet,
+        "DELETE", "/projects/{project}/slots/{slot}", SlotSet,
         "Remove overrides of a slot; without keys, all of them", arguments=SlotUnset, remake=as_unset,
     ),
 )  # fmt: skip

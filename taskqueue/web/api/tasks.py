@@ -69,44 +69,44 @@ def as_list(fields: dict[str, Any]) -> dict[str, Any]:
 
 OPERATIONS: Final = (
     Operation(
-        "GET", "/projects/{project}/tasks", "viewer", TaskList, "Tasks in some states, or in all, in pages",
+        "GET", "/projects/{project}/tasks", TaskList, "Tasks in some states, or in all, in pages",
         arguments=TasksAsked, remake=with_states, further=paging.of_tasks,
     ),
     Operation(
-        "POST", "/projects/{project}/tasks", "operator", NewTasks, "Push a task, a list of them, or a stream of lines",
+        "POST", "/projects/{project}/tasks", NewTasks, "Push a task, a list of them, or a stream of lines",
         arguments=PushedTasks, whole="tasks", endpoint=pushing, takes=(LINES,), gives=(LINES,),
     ),
-    Operation("POST", "/projects/{project}/tasks/retry", "operator", TaskRetry, "Run tasks now"),
-    Operation("POST", "/projects/{project}/tasks/cancel", "operator", TaskCancel, "Cancel tasks"),
+    Operation("POST", "/projects/{project}/tasks/retry", TaskRetry, "Run tasks now"),
+    Operation("POST", "/projects/{project}/tasks/cancel", TaskCancel, "Cancel tasks"),
     Operation(
-        "POST", "/projects/{project}/tasks/reprioritise", "operator", TaskReprioritise, "Give tasks another priority"
+        "POST", "/projects/{project}/tasks/reprioritise", TaskReprioritise, "Give tasks another priority"
     ),
-    Operation("GET", "/projects/{project}/tasks/{taskid}", "viewer", TaskShow, "A task in detail"),
+    Operation("GET", "/projects/{project}/tasks/{taskid}", TaskShow, "A task in detail"),
     Operation(
-        "GET", "/projects/{project}/tasks/{taskid}/wait", "viewer", TaskWait,
+        "GET", "/projects/{project}/tasks/{taskid}/wait", TaskWait,
         "Wait until a task has finished, up to `seconds`",
     ),
     Operation(
-        "GET", "/projects/{project}/tasks/{taskid}/parents", "viewer", TaskParents, "Parents of a task, in pages",
+        "GET", "/projects/{project}/tasks/{taskid}/parents", TaskParents, "Parents of a task, in pages",
         further=paging.of_parents,
     ),
     Operation(
-        "GET", "/projects/{project}/tasks/{taskid}/children", "viewer", TaskChildren, "Children of a task, in pages",
+        "GET", "/projects/{project}/tasks/{taskid}/children", TaskChildren, "Children of a task, in pages",
         further=paging.of_tasks,
     ),
     Operation(
-        "GET", "/projects/{project}/tasks/{taskid}/why", "viewer", Why, "Why a task is not dispatched",
+        "GET", "/projects/{project}/tasks/{taskid}/why", Why, "Why a task is not dispatched",
         arguments=TaskRef,
     ),
     Operation(
-        "POST", "/projects/{project}/tasks/{taskid}/retry", "operator", TaskRetry, "Run a task now", arguments=TaskRef,
+        "POST", "/projects/{project}/tasks/{taskid}/retry", TaskRetry, "Run a task now", arguments=TaskRef,
         remake=as_list,
     ),
     Operation(
-        "POST", "/projects/{project}/tasks/{taskid}/cancel", "operator", TaskCancel, "Cancel a task", arguments=TaskRef,
+        "POST", "/projects/{project}/tasks/{taskid}/cancel", TaskCancel, "Cancel a task", arguments=TaskRef,
         remake=as_list,
     ),
     Operation(
-        "POST", "/projects/{project}/tasks/{taskid}/rerun", "operator", Rerun, "Run a task again, alone or with others"
+        "POST", "/projects/{project}/tasks/{taskid}/rerun", Rerun, "Run a task again, alone or with others"
     ),
 )  # fmt: skip

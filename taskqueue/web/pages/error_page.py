@@ -16,7 +16,7 @@ from taskqueue.web.services import services_of
 
 TITLES: Final = {401: "Sign in first", 403: "Not allowed", 404: "Not found", 405: "Method not allowed"}
 
-STATUS_OF_CODE: Final = {"full": 429, "unavailable": 503}
+STATUS_OF_CODE: Final = {"forbidden": 403, "full": 429, "unavailable": 503}
 """HTTP status by the daemon's error code; ``unknown-…`` is 404, any other 400."""
 
 

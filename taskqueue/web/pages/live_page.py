@@ -4,7 +4,7 @@ The template wraps each live block in an element whose id is the block's name:
 
     <section id="queue">{% block queue %} … {% endblock %}</section>
 
-Browsers at the same address with the same role share one look a second. Addresses in ``data-…``, and ``live``, are
+Browsers of a user at the same address share one look a second. Addresses in ``data-…``, and ``live``, are
 without the root path: scripts add it.
 """
 
@@ -19,7 +19,6 @@ from starlette.responses import Response
 from taskqueue.web.access.visitors import root_of, visitor_of
 from taskqueue.web.live.channels import SOONEST_SECONDS, Picture, stream
 from taskqueue.web.page_templates import Templates
-from taskqueue.web.roles import Role
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import services_of
 
@@ -52,7 +51,6 @@ class LivePage(NamedTuple):
     look: Look
     blocks: tuple[str, ...] = ()
     parts: Parts | None = None
-    role: Role = "viewer"
     every: float = SOONEST_SECONDS
     again: Look | None = None
 
@@ -79,8 +77,8 @@ def routes_of(page: LivePage) -> tuple[WebRoute, ...]:
 
         return stream(services.channels.changes(view, look, page.every))
 
-    shown = WebRoute(page.path, show, page.role)
-    return (shown, WebRoute(f"/live{page.path}", follow, page.role, is_long=True)) if page.blocks else (shown,)
+    shown = WebRoute(page.path, show)
+    return (shown, WebRoute(f"/live{page.path}", follow, is_long=True)) if page.blocks else (shown,)
 
 
 def _address(request: Request) -> str:

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, quote
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from taskqueue.access.tokens import digest_of
 from taskqueue.web.access.access import Access, cookie_of, session_cookie
 from taskqueue.web.access.arrival import Arrival
 from taskqueue.web.access.refusals import Refused
@@ -32,7 +33,7 @@ FROM_ELSEWHERE: Final = '<!doctype html><title>taskqueue</title><meta http-equiv
 async def show(request: Request) -> Response:
     """Show the form; known visitors are led on."""
     target = local_path(request.query_params.get("next", "/"))
-    if visitor_of(request).role != "anyone":
+    if visitor_of(request).role:
         return RedirectResponse(root_of(request) + target, HTTPStatus.SEE_OTHER)
     return _form(request, target)
 
@@ -48,12 +49,13 @@ async def sign_in(request: Request) -> Response:
     except Refused:
         return _form(request, target, TRY_AGAIN, HTTPStatus.FORBIDDEN)
     try:
-        token = await access.token_of(fields.get("token", "").strip(), _arrival_of(request))
+        token = fields.get("token", "").strip()
+        await access.user_of(token, _arrival_of(request))
     except Refused as refused:
         return _form(request, target, f"{refused.why[:1].upper()}{refused.why[1:]}.", refused.status)
     response = RedirectResponse(root_of(request) + target, HTTPStatus.SEE_OTHER)
     access.end_session(request, _arrival_of(request))
-    _put_cookie(response, _arrival_of(request), "", access.sessions.begin(token))
+    _put_cookie(response, _arrival_of(request), "", access.sessions.begin(digest_of(token)))
     _put_cookie(response, _arrival_of(request), NONCE, "")
     return response
 
@@ -137,7 +139,7 @@ def _arrival_of(request: Request) -> Arrival:
 
 
 ROUTES: Final[tuple[WebRoute, ...]] = (
-    WebRoute("/login", show, "anyone"),
-    WebRoute("/login", sign_in, "anyone", ("POST",)),
-    WebRoute("/logout", sign_out, "anyone", ("POST",)),
+    WebRoute("/login", show, None),
+    WebRoute("/login", sign_in, None, ("POST",)),
+    WebRoute("/logout", sign_out, None, ("POST",)),
 )

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from taskqueue.web.routes import WebRoute
-from taskqueue.web.services import services_of
+from taskqueue.web.services import own_services_of, services_of
 
 
 async def show_metrics(request: Request) -> Response:
@@ -27,13 +27,13 @@ async def show_health(request: Request) -> Response:
 
 async def show_readiness(request: Request) -> Response:
     """Answer whether the daemon is ready: not while it loads its store, nor if nothing listens at its address."""
-    trouble = await services_of(request).scrape.trouble()
+    trouble = await own_services_of(request).scrape.trouble()
     return PlainTextResponse(f"not ready: {trouble}\n" if trouble else "ready\n", 503 if trouble else 200)
 
 
 ROUTES: Final[tuple[WebRoute, ...]] = (
     WebRoute("/metrics", show_metrics),
     # Answered at once, for any number of clients.
-    WebRoute("/healthz", show_health, role="anyone", is_long=True),
-    WebRoute("/readyz", show_readiness, role="anyone"),
+    WebRoute("/healthz", show_health, right=None, is_long=True),
+    WebRoute("/readyz", show_readiness, right=None),
 )

@@ -120,7 +120,7 @@ def parts(templates: Templates, context: Mapping[str, Any]) -> Picture:
     """Return the cells of the projects, their rows without values, and their order."""
     rows: Sequence[tuple[ProjectRow, Mapping[str, Cell]]] = context["rows"]
     visitor = context["visitor"]
-    may = visitor.may("operator"), visitor.may("admin")
+    may = visitor.may("run"), visitor.may("rule")
     return {
         "cells": {f"{row.name}/{name}": cell for row, cells in rows for name, cell in cells.items()},
         "rows": {row.name: _blank(templates, context["root"], row.name, *may) for row, _ in rows},
@@ -196,11 +196,11 @@ def _summary(rows: Sequence[ProjectRow]) -> str:
 
 
 @lru_cache(maxsize=20_000)
-def _blank(templates: Templates, root: str, name: str, is_operator: bool, is_admin: bool) -> str:
+def _blank(templates: Templates, root: str, name: str, may_run: bool, may_rule: bool) -> str:
     """Render the row of a project without the values that change."""
     row = ProjectRow(ProjectPulse(name, "", "running", "", 0.0, 0.0, "", (), ()), TaskCounts(), EventTotals())
     shown = {"root": root, "name": name, "cells": cells_of(row, root), "columns": COLUMNS}
-    context = {**shown, "is_operator": is_operator, "is_admin": is_admin}
+    context = {**shown, "may_run": may_run, "may_rule": may_rule}
     return templates.blocks("blank_project.html", context, ("row",))["row"]
 
 

@@ -17,7 +17,7 @@ from msgspec import NODEFAULT, Struct
 
 from taskqueue import Client, RequestRejected, new_task
 from taskqueue.protocol.base import ChangeRequest
-from taskqueue.protocol.daemon import DaemonShow, KeyList
+from taskqueue.protocol.daemon import DaemonShow, KeyList, WhoIs
 from taskqueue.protocol.fetchers import Hello, Hung, LeaseRef, Select
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.flows import FlowStage, FlowStaged, FlowTasks, FlowTasksReply
@@ -65,6 +65,8 @@ BY_ITSELF: Final = {
     (TaskWait, "seconds"): "tasks.wait asks again and again, for as long as a request may take",
     (KeyList, "after"): "daemon.key_uses goes through all pages",
     (DaemonShow, "projects"): "metrics ask so, of a thousand projects at once",
+    (WhoIs, "digest"): "a web process asks so",
+    (WhoIs, "name"): "as above",
     (Watch, "since"): "projects.watch begins with all projects, and goes on from each reply",
     (Watch, "seconds"): "as above",
     (FlowTasks, "limit"): "flows.iter_tasks goes through the largest pages",

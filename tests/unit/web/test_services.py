@@ -1,8 +1,17 @@
-"""Speeds of counters while a browser shows them."""
+"""Speeds of counters while a browser shows them; services of users."""
 
 from __future__ import annotations
 
-from taskqueue.web.services import FORGOTTEN_SECONDS, Meters
+import asyncio
+from contextlib import ExitStack, aclosing
+
+import pytest
+from starlette.exceptions import HTTPException
+
+from taskqueue.web import services
+from taskqueue.web.access.visitors import Visitor
+from taskqueue.web.options import WebOptions
+from taskqueue.web.services import FORGOTTEN_SECONDS, USERS_MOST, Meters, UserServices
 
 
 def test_a_speed_is_that_of_the_last_ten_seconds() -> None:
@@ -20,3 +29,51 @@ def test_what_nobody_looked_at_and_what_begins_anew_has_no_speed() -> None:
 
     assert meters.look(2, {"a": 30, "b": 4}) == {"a": 10.0}
     assert meters.look(2 + FORGOTTEN_SECONDS + 1, {"a": 31}) == {}
+
+
+def visitor(name: str, created_at: int = 1) -> Visitor:
+    return Visitor(name, "viewer", "web@host", owner=f"{name} {created_at}")
+
+
+def test_each_user_has_services_of_its_own_and_a_name_that_was_authorised_anew_other_ones() -> None:
+    async def run() -> None:
+        async with aclosing(UserServices(WebOptions("tcp://127.0.0.1:1"))) as users:
+            with users.used(visitor("anna")) as first, users.used(visitor("ben")) as other:
+                assert first is not other
+            with users.used(visitor("anna")) as again, users.used(visitor("anna", 2)) as later:
+                assert again is first
+                assert later is not first
+            with users.used(Visitor("", "admin", "web@host")) as own:
+                assert own is users.own
+
+    asyncio.run(run())
+
+
+def test_a_user_too_many_is_refused_while_all_are_here_and_else_takes_the_place_of_the_idlest() -> None:
+    async def run() -> None:
+        async with aclosing(UserServices(WebOptions("tcp://127.0.0.1:1"))) as users:
+            with ExitStack() as here:
+                made = [here.enter_context(users.used(visitor(f"user{number}"))) for number in range(USERS_MOST)]
+                with pytest.raises(HTTPException) as refused, users.used(visitor("late")):
+                    raise AssertionError
+                assert refused.value.status_code == 503
+            with users.used(visitor("late")), users.used(visitor(f"user{USERS_MOST - 1}")) as kept:
+                assert kept is made[-1]
+            with users.used(visitor("user0")) as anew:
+                assert anew not in made
+
+    asyncio.run(run())
+
+
+def test_services_that_no_request_has_used_for_long_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "KEPT_SECONDS", 0.0)
+
+    async def run() -> None:
+        async with aclosing(UserServices(WebOptions("tcp://127.0.0.1:1"))) as users:
+            with users.used(visitor("anna")):
+                pass
+            assert users._sweeping is not None
+            users._sweep()
+            assert not users._by_owner
+
+    asyncio.run(run())

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from taskqueue.access.access_file import read_entries
 from taskqueue.access.key_file import read_key
+from taskqueue.access.tokens import digest_of
 from taskqueue.cli.main import main
 from taskqueue.errors import ConfigError
 
@@ -125,6 +126,40 @@ def test_projects_of_a_name_are_listed_and_changed_in_place(capsys: pytest.Captu
     assert ops_after == replace(ops, expires_at=None)
 
 
+def test_a_token_is_on_stdout_alone_and_only_its_digest_in_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    token = printed(capsys, "authorise", "anna", "--token", "--role", "viewer", "--projects", "news-*")
+
+    (entry,) = read_entries(Path("data/access.json")) or ()
+    assert (entry.name, entry.keys, entry.tokens) == ("anna", (), (digest_of(token),))
+    assert entry.projects == ("news-*",)
+    assert token not in Path("data/access.json").read_text()
+
+
+def test_a_name_has_two_tokens_until_the_rotation_is_finished(capsys: pytest.CaptureFixture[str]) -> None:
+    run("authorise", "web1", PUBLIC, "--role", "fetcher")
+    tokens = [printed(capsys, "rotate", "web1", "--token") for _ in range(2)]
+    assert run("rotate", "web1", "--token") == 1
+    assert "two tokens" in capsys.readouterr().err
+
+    assert run("rotate", "web1", "--finish") == 0
+    (entry,) = read_entries(Path("data/access.json")) or ()
+    assert (entry.keys, entry.tokens) == ((PUBLIC,), (digest_of(tokens[1]),))
+
+
+def test_an_entry_has_a_key_or_a_token_and_no_token_belongs_to_two(capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path("data/access.json")
+    printed(capsys, "authorise", "anna", "--token", "--role", "viewer")
+    entry = json.loads(path.read_text())["keys"][0]
+
+    for entries, said in (
+        ([entry | {"tokens": []}], "neither a key nor a token"),
+        ([entry, entry | {"name": "ben"}], "belongs to another name"),
+    ):
+        path.write_text(json.dumps({"keys": entries}))
+        with pytest.raises(ConfigError, match=said):
+            read_entries(path)
+
+
 def test_a_rotated_name_has_two_keys_until_the_rotation_is_finished() -> None:
     path = Path("data/access.json")
     run("authorise", "web1", PUBLIC, "--role", "fetcher")
@@ -146,8 +181,12 @@ def test_a_rotated_name_has_two_keys_until_the_rotation_is_finished() -> None:
         (["revoke", "ben"], 1, 'there is no key of "ben"'),
         (["revoke", "local"], 1, "local.key"),
         (["rotate", "web1", PUBLIC], 1, 'the key of "web1"'),
-        (["rotate", "web1", "--finish"], 1, "has one key"),
+        (["rotate", "web1", "--finish"], 1, "has no second key or token"),
         (["rotate", "web1"], 2, "--finish"),
+        (["rotate", "web1", OTHER, "--token"], 2, "--finish"),
+        (["authorise", "ben", "--role", "viewer"], 2, "or --token"),
+        (["authorise", "ben", OTHER, "--token", "--role", "viewer"], 2, "or --token"),
+        (["authorise", "ben", "--token", "--role", "web"], 2, "needs a key"),
         (["authorise", "ben", OTHER, "--role", "admin", "--projects", "a b"], 1, '"a b" is not a pattern of projects'),
         (["set", "web1", "--projects", ""], 1, '"" is not a pattern of projects'),
         (["set", "web1", *(part for n in range(101) for part in ("--projects", f"p{n}"))], 1, "length <= 100"),

@@ -1,14 +1,12 @@
-"""``taskqueue web token``: tokens that let users in."""
+"""``taskqueue web``: options that can't be."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from taskqueue.cli.main import main
-from taskqueue.web.access.tokens import Tokens, read_tokens
 
 
 @pytest.fixture(autouse=True)
@@ -20,53 +18,13 @@ def run(*arguments: str) -> int:
     return main(["web", *arguments])
 
 
-def test_a_token_that_was_made_is_on_stdout_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("token", "add", "anna", "--role", "admin") == 0
-    said = capsys.readouterr()
-
-    found = Tokens(Path("data/web-tokens.json")).of_secret(said.out.strip())
-    assert found is not None
-    assert (found.name, found.role) == ("anna", "admin")
-    assert said.out.strip() not in said.err
-
-
-def test_a_token_expires_when_it_was_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("token", "add", "ci", "--role", "viewer", "--expires", "90d") == 0
-    capsys.readouterr()
-
-    assert run("token", "list", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["expires_at"] - told["created_at"] == pytest.approx(90 * 86_400, abs=5)
-    assert set(told) == {"name", "role", "created_at", "expires_at"}
-
-
-def test_a_token_that_was_removed_is_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("anna", "ben"):
-        run("token", "add", name, "--role", "viewer", "--tokens", "mine.json")
-
-    assert run("token", "remove", "anna", "--tokens", "mine.json") == 0
-    left = read_tokens(Path("mine.json"))
-    assert left is not None
-    assert [token.name for token in left.tokens] == ["ben"]
-    capsys.readouterr()
-    assert run("token", "list", "--tokens", "mine.json") == 0
-    assert "anna" not in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["token", "remove", "ben"], 1, 'there is no token of "ben"'),
-        (["token", "add", "a b", "--role", "admin"], 1, "is not a valid name"),
-        (["token", "add", "ben", "--role", "root"], 2, "root"),
-        (
-            ["start", "--bind", "0.0.0.0:0"],
-            1,
-            "web token add NAME --role admin --tokens data/web-tokens.json",
-        ),
+        (["start", "--bind", "0.0.0.0:0"], 1, "taskqueue key authorise NAME --token --role viewer"),
         (["start", "--proxy-header", "X-User"], 2, "--proxy-header needs --trust-proxy"),
         (["start", "--trust-proxy", "10.0.0.300"], 2, "such as 10.0.0.2 or 10.0.0.0/8"),
-        (["start", "--proxy-role", "anna=root"], 2, '"root" is no role: viewer, operator, admin'),
+        (["start", "--proxy-role", "anna=root"], 2, '"root" is no role: viewer, producer, fetcher, operator, admin'),
     ],
     ids=str,
 )

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
+from taskqueue.access.door import Everybody
 from taskqueue.access.rights import request_name
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.callers import Caller, Role
@@ -28,6 +29,16 @@ MAX_MESSAGE: Final = 8 << 20
 WAIT_MS: Final = 30_000
 
 
+class OneRole(Everybody):
+    """Every key has this role."""
+
+    def __init__(self, role: Role | None, *patterns: str) -> None:
+        self._caller = Caller("web1", role, patterns=patterns or ("*",))
+
+    def caller_of(self, name: str) -> Caller:
+        return self._caller
+
+
 class Door:
     """A router and an inbox whose every peer has one role, and reaches the projects of these patterns.
 
@@ -39,7 +50,7 @@ class Door:
 
     def __init__(self, router: Router, meters: Meters, role: Role | None, *patterns: str) -> None:
         self._router = router
-        self._inbox = Inbox(router, meters, lambda name: Caller("web1", role, patterns=patterns or ("*",)))
+        self._inbox = Inbox(router, meters, OneRole(role, *patterns))
         self.heard: list[str] = []
         self.flaws: list[str] = []
         self.refused: list[ErrorReply] = []

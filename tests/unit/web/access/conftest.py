@@ -1,6 +1,7 @@
-"""Small application behind the real gate, with a real file of tokens.
+"""Small application behind the real gate, with a real access file, of which a daemon's door says who a user is.
 
-site()                        on loopback; site(host="0.0.0.0", hosts=(...), proxies=(...)) elsewhere
+site()                        on loopback without keys; site(host="0.0.0.0", hosts=(...), proxies=(...)) elsewhere
+site(keys=True)               beside a daemon with keys
 site.get, site.post ...       as in httpx; site.sign_in(secret) as a browser does
 site.token("anna", "admin")   creates a token, and returns it
 """
@@ -20,7 +21,12 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from taskqueue.web.access.tokens import add_token
+from taskqueue.access import access_file
+from taskqueue.access.door import who_is
+from taskqueue.access.key_file import make_key
+from taskqueue.protocol.daemon import WhoIs, WhoReply
+from taskqueue.server.network.key_ring import KeyRing
+from taskqueue.web.access import users
 from taskqueue.web.access.visitors import visitor_of
 from taskqueue.web.main import make_app
 from taskqueue.web.options import AccessOptions, WebOptions
@@ -77,10 +83,10 @@ ROUTES = (
     WebRoute("/wait", wait_for_ever, is_long=True),
     WebRoute("/for-ever", wait_for_ever),
     WebRoute("/who", tell_who, methods=("GET", "POST")),
-    WebRoute("/run", tell_who, "operator", ("POST",)),
-    WebRoute("/api/v1/set", tell_who, "admin", ("PATCH", "POST")),
-    WebRoute("/broken", break_down, "anyone"),
-    WebRoute("/api/v1/broken", break_down, "anyone"),
+    WebRoute("/run", tell_who, "run", ("POST",)),
+    WebRoute("/api/v1/set", tell_who, "rule", ("PATCH", "POST")),
+    WebRoute("/broken", break_down, None),
+    WebRoute("/api/v1/broken", break_down, None),
 )
 
 
@@ -91,17 +97,21 @@ class Site:
     """The application, as one browser or program sees it.
 
     Attributes:
-        tokens: file of tokens.
+        path: access file.
         served: ASGI application.
         headers: headers of each request.
         cookies: cookies of the browser.
     """
 
-    def __init__(self, tokens: Path, *, host: str = "127.0.0.1", peer: str = "127.0.0.1", **chosen: Any) -> None:
+    def __init__(
+        self, path: Path, *, host: str = "127.0.0.1", peer: str = "127.0.0.1", keys: bool = False, **chosen: Any
+    ) -> None:
         networks = tuple(map(ip_network, chosen.pop("proxies", ())))
-        self.tokens = tokens
-        access = AccessOptions(tokens=tokens, proxies=networks, **chosen)
-        self.served: Starlette = make_app(WebOptions("tcp://127.0.0.1:1", host, access=access))
+        self.path = path
+        self._ring = KeyRing(path)
+        access = AccessOptions(proxies=networks, **chosen)
+        options = WebOptions("tcp://127.0.0.1:1", host, access=access, key=make_key("web", "") if keys else None)
+        self.served: Starlette = make_app(options, self._ask)
         self.served.state.asked = asyncio.Event()
         self.served.router.routes[:0] = map(to_starlette, ROUTES)
         transport = httpx.ASGITransport(self.served, raise_app_exceptions=False, client=(peer, 4711))
@@ -110,6 +120,10 @@ class Site:
         self._runner = asyncio.Runner()
         self._running = self.served.router.lifespan_context(self.served)
         self._runner.run(self._running.__aenter__())
+
+    async def _ask(self, asked: WhoIs) -> WhoReply:
+        self._ring.read_again()
+        return who_is(self._ring, asked)
 
     def close(self) -> None:
         """Stop the application."""
@@ -161,7 +175,11 @@ class Site:
 
     def token(self, name: str = "anna", role: Any = "admin", expires_at: float | None = None) -> str:
         """Create a token."""
-        return add_token(self.tokens, name, role, expires_at)
+        return access_file.authorise_token(self.path, name, role, expires_at)
+
+    def revoke(self, name: str = "anna") -> None:
+        """Revoke a token."""
+        access_file.revoke(self.path, name)
 
     def sign_in(self, secret: str, target: str = "/who") -> httpx.Response:
         """Sign in with a token, as a browser does."""
@@ -175,12 +193,13 @@ MakeSite = Callable[..., Site]
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[MakeSite]:
-    """Make sites that share a file of tokens."""
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeSite]:
+    """Make sites that share an access file, and ask anew each time."""
+    monkeypatch.setattr(users, "FRESH_SECONDS", 0.0)
     made: list[Site] = []
 
     def make(**chosen: Any) -> Site:
-        made.append(Site(tmp_path / "tokens.json", **chosen))
+        made.append(Site(tmp_path / "access.json", **chosen))
         return made[-1]
 
     yield make

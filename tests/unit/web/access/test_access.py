@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
 
+from taskqueue.access.key_file import make_key
 from taskqueue.errors import ConfigError
 from taskqueue.web.access.access import check_start
 from taskqueue.web.access.logins import IDLE_SECONDS, LONGEST_SECONDS, MAX_PER_TOKEN
-from taskqueue.web.access.tokens import add_token, remove_token
 from taskqueue.web.options import AccessOptions, WebOptions
 from tests.unit.web.access.conftest import BROWSER, HOST, MakeSite, Site
 
@@ -24,50 +23,45 @@ def csrf_of(it: Site) -> str:
     return csrf
 
 
-def test_as_soon_as_there_is_a_token_everybody_needs_one(site: MakeSite) -> None:
-    it = site()
-    assert it.get("/who").status_code == 200
+def test_with_keys_everybody_needs_a_token(site: MakeSite) -> None:
+    it = site(keys=True)
+    assert it.get("/who").status_code == 401
     secret = it.token()
 
     assert it.get("/who").status_code == 401
     assert it.get("/who", headers=bearer(secret)).json()["name"] == "anna"
 
 
-def test_taking_the_last_token_away_does_not_open_the_door(site: MakeSite) -> None:
-    it = site()
-    it.token()
-    it.get("/who")
-    remove_token(it.tokens, "anna")
-
-    assert it.get("/who").status_code == 401
-
-
 @pytest.mark.parametrize(
-    ("role", "statuses"), [("viewer", [200, 403, 403]), ("operator", [200, 200, 403]), ("admin", [200, 200, 200])]
-)
-def test_a_role_may_do_what_those_before_it_may(site: MakeSite, role: str, statuses: list[int]) -> None:
-    it = site()
+    ("role", "statuses"),
+    [
+        ("viewer", [200, 403, 403]), ("producer", [200, 403, 403]), ("fetcher", [200, 403, 403]),
+        ("operator", [200, 200, 403]), ("admin", [200, 200, 200]),
+    ],
+)  # fmt: skip
+def test_a_role_has_the_rights_of_the_access_file(site: MakeSite, role: str, statuses: list[int]) -> None:
+    it = site(keys=True)
     headers = bearer(it.token("anna", role))
 
     answers = [it.post(path, headers=headers) for path in ("/who", "/run", "/api/v1/set")]
     assert [answer.status_code for answer in answers] == statuses
 
 
-def test_the_log_learns_who_it_was_and_by_what(site: MakeSite) -> None:
-    it = site()
+def test_the_log_learns_by_what_it_was_and_the_daemon_adds_the_name(site: MakeSite) -> None:
+    it = site(keys=True)
 
-    assert it.get("/who", headers=bearer(it.token())).json()["actor"].startswith("anna via web@")
+    assert it.get("/who", headers=bearer(it.token())).json()["actor"].startswith("web@")
 
 
 def test_a_token_that_has_expired_is_worth_nothing(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
     secret = it.token(expires_at=time.time() - 1)
 
     assert it.get("/who", headers=bearer(secret)).status_code == 401
 
 
 def test_who_shows_a_token_from_a_page_of_another_site_is_refused(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
     secret = it.token()
 
     answers = [
@@ -78,7 +72,7 @@ def test_who_shows_a_token_from_a_page_of_another_site_is_refused(site: MakeSite
 
 
 def test_a_person_is_led_to_the_sign_in_page_and_back(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
     secret = it.token()
 
     led = it.get("/who?a=1&b=2", headers={"Accept": "text/html"})
@@ -89,7 +83,7 @@ def test_a_person_is_led_to_the_sign_in_page_and_back(site: MakeSite) -> None:
 
 
 def test_who_follows_a_link_of_another_site_is_still_signed_in(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
     it.token()
     headers = {"Accept": "text/html", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
 
@@ -103,13 +97,13 @@ def test_who_follows_a_link_of_another_site_is_still_signed_in(site: MakeSite) -
     ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", "\t//evil", "/a\r\nX: y"],
 )
 def test_nobody_is_led_elsewhere_after_signing_in(site: MakeSite, target: str) -> None:
-    it = site()
+    it = site(keys=True)
 
     assert it.sign_in(it.token(), target).headers["Location"] == "/"
 
 
 def test_the_cookie_is_for_us_alone(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
     cookie = next(c for c in it.sign_in(it.token()).headers.get_list("set-cookie") if "-login" not in c)
 
     assert cookie.startswith("taskqueue-7401=")
@@ -117,7 +111,7 @@ def test_the_cookie_is_for_us_alone(site: MakeSite) -> None:
 
 
 def test_behind_a_proxy_with_https_the_cookie_is_secure_and_of_this_host_alone(site: MakeSite) -> None:
-    it = site(host="0.0.0.0", hosts=("tasks.example",), proxies=("127.0.0.1",))
+    it = site(keys=True, host="0.0.0.0", hosts=("tasks.example",), proxies=("127.0.0.1",))
     it.call_it("https://tasks.example")
     it.headers["X-Forwarded-Proto"] = "https"
     cookie = next(c for c in it.sign_in(it.token()).headers.get_list("set-cookie") if "-login" not in c)
@@ -129,7 +123,7 @@ def test_behind_a_proxy_with_https_the_cookie_is_secure_and_of_this_host_alone(s
 
 
 def test_a_change_needs_the_token_of_the_session(site: MakeSite) -> None:
-    it, other = site(), site()
+    it, other = site(keys=True), site(keys=True)
     secret = it.token()
     it.sign_in(secret)
     other.sign_in(secret)
@@ -140,7 +134,7 @@ def test_a_change_needs_the_token_of_the_session(site: MakeSite) -> None:
 
 
 def test_a_sign_in_that_another_page_sends_is_refused(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
     secret = it.token()
 
     answer = it.post("/login", data={"token": secret}, headers={"Origin": "https://evil.example"})
@@ -152,7 +146,7 @@ def test_a_sign_in_that_another_page_sends_is_refused(site: MakeSite) -> None:
 
 
 def test_signing_out_ends_the_session(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
     it.sign_in(it.token())
     stolen = dict(it.cookies)
     it.post("/logout", data={"csrf": csrf_of(it)}, headers={"Origin": f"http://{HOST}"})
@@ -163,7 +157,7 @@ def test_signing_out_ends_the_session(site: MakeSite) -> None:
 
 
 def test_nobody_is_signed_out_by_another_page(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
     it.sign_in(it.token())
     it.post("/logout", data={"csrf": "guessed"}, headers={"Origin": f"http://{HOST}"})
 
@@ -171,16 +165,16 @@ def test_nobody_is_signed_out_by_another_page(site: MakeSite) -> None:
 
 
 def test_a_session_ends_with_its_token(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
     it.sign_in(it.token())
-    remove_token(it.tokens, "anna")
+    it.revoke()
     it.token("anna", "viewer")
 
     assert it.get("/who").status_code == 401
 
 
 def test_a_session_ends_when_its_token_expires(site: MakeSite, monkeypatch: pytest.MonkeyPatch) -> None:
-    it = site()
+    it = site(keys=True)
     it.sign_in(it.token(expires_at=time.time() + 60))
     later = time.time() + 61
     monkeypatch.setattr(time, "time", lambda: later)
@@ -190,7 +184,7 @@ def test_a_session_ends_when_its_token_expires(site: MakeSite, monkeypatch: pyte
 
 @pytest.mark.parametrize("seconds", [IDLE_SECONDS + 1, LONGEST_SECONDS + 1])
 def test_a_session_ends_when_nobody_uses_it(site: MakeSite, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    it = site()
+    it = site(keys=True)
     it.sign_in(it.token())
     later = time.monotonic() + seconds
     monkeypatch.setattr("taskqueue.web.access.logins.time.monotonic", lambda: later)
@@ -199,7 +193,7 @@ def test_a_session_ends_when_nobody_uses_it(site: MakeSite, monkeypatch: pytest.
 
 
 def test_a_token_has_a_bounded_number_of_sessions_and_the_oldest_ends(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
     secret = it.token()
     it.sign_in(secret)
     first = dict(it.cookies)
@@ -215,7 +209,7 @@ def test_a_token_has_a_bounded_number_of_sessions_and_the_oldest_ends(site: Make
 
 
 def test_a_cookie_that_somebody_put_beside_ours_counts_for_nobody(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
     it.sign_in(it.token())
     sid = it.cookies["taskqueue-7401"]
     it.cookies.clear()
@@ -225,12 +219,12 @@ def test_a_cookie_that_somebody_put_beside_ours_counts_for_nobody(site: MakeSite
 
 
 def test_a_wrong_token_is_told_so_on_the_page(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
     it.token()
     answer = it.sign_in("tq_wrong")
 
     assert answer.status_code == 401
-    assert "The token is wrong, has expired, or was removed." in answer.text
+    assert "The token is wrong, has expired, or was revoked." in answer.text
 
 
 def test_a_user_of_the_proxy_comes_in(site: MakeSite) -> None:
@@ -271,22 +265,38 @@ def test_two_names_are_none(site: MakeSite) -> None:
 
 
 def test_the_address_that_a_stranger_claims_is_not_his(site: MakeSite) -> None:
-    it = site(host="0.0.0.0", proxies=("127.0.0.1", "10.0.0.0/8"))
+    it = site(keys=True, host="0.0.0.0", proxies=("127.0.0.1", "10.0.0.0/8"))
     it.token()
     it.get("/who", headers=bearer("wrong") | {"X-Forwarded-For": "1.1.1.1, 203.0.113.7, 10.0.0.2"})
 
     assert list(it.served.state.access.failed._failed) == ["203.0.113.7"]
 
 
-def test_elsewhere_than_on_loopback_nothing_starts_without_a_way_to_know_people(tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens.json"
+def test_a_user_of_the_proxy_has_the_role_of_the_access_file(site: MakeSite) -> None:
+    it = site(keys=True, host="0.0.0.0", proxies=("127.0.0.1",), proxy_header="x-user")
+    it.token("anna", "operator")
+
+    found = it.get("/who", headers={"X-User": "anna"}).json()
+    assert (found["name"], found["role"], bool(found["csrf"])) == ("anna", "operator", True)
+    unknown = it.get("/who", headers={"X-User": "ben"})
+    assert (unknown.status_code, 'no token of "ben"' in unknown.text) == (403, True)
+
+
+def test_a_token_of_no_form_is_wrong_without_a_question(site: MakeSite) -> None:
+    it = site(keys=True)
+
+    assert it.get("/who", headers=bearer("tq_short")).status_code == 401
+    assert not it.served.state.access.users._answers
+
+
+def test_elsewhere_than_on_loopback_nothing_starts_without_a_way_to_know_people() -> None:
     for options in (
-        WebOptions("", "0.0.0.0", access=AccessOptions(tokens)),
-        WebOptions("", "127.0.0.1", access=AccessOptions(tokens, hosts=("tasks.example",))),
-        WebOptions("", "127.0.0.1", access=AccessOptions(tokens, demands_tokens=True)),
+        WebOptions("", "0.0.0.0"),
+        WebOptions("", "127.0.0.1", access=AccessOptions(hosts=("tasks.example",))),
     ):
-        with pytest.raises(ConfigError, match=r"taskqueue web token add NAME --role admin.*--trust-proxy"):
+        with pytest.raises(ConfigError, match=r"taskqueue key authorise NAME --token.*--trust-proxy"):
             check_start(options)
-    check_start(WebOptions("", "127.0.0.1", access=AccessOptions(tokens)))
-    add_token(tokens, "anna", "viewer", None)
-    check_start(WebOptions("", "0.0.0.0", access=AccessOptions(tokens)))
+    check_start(WebOptions("", "127.0.0.1"))
+    check_start(WebOptions("", "0.0.0.0", key=make_key("web")))
+    with pytest.raises(ConfigError, match="--proxy-role"):
+        check_start(WebOptions("", access=AccessOptions(proxy_roles={"": "admin"}), key=make_key("web")))

@@ -13,7 +13,6 @@ from starlette.types import Message
 from taskqueue.errors import ConfigError
 from taskqueue.web.access import admission
 from taskqueue.web.access.admission import SHORT
-from taskqueue.web.access.tokens import add_token, remove_token
 from tests.unit.web.access.conftest import HOST, MakeSite, Site
 
 TURNS = 1000
@@ -38,28 +37,28 @@ def with_cookie(it: Site) -> dict[str, str]:
 
 def remove(it: Site) -> None:
     with suppress(ConfigError):  # it is removed already
-        remove_token(it.tokens, "anna")
+        it.revoke()
 
 
 def replace(it: Site) -> None:
-    remove_token(it.tokens, "anna")
-    add_token(it.tokens, "anna", "admin", None)
+    it.revoke()
+    it.token()
 
 
 def expire(it: Site) -> None:
-    written = json.loads(it.tokens.read_text())
-    written["tokens"][0]["expires_at"] = 1.0
-    it.tokens.write_text(json.dumps(written))
+    written = json.loads(it.path.read_text())
+    written["keys"][0]["expires_at"] = 1.0
+    it.path.write_text(json.dumps(written))
 
 
 def demote(it: Site) -> None:
-    written = json.loads(it.tokens.read_text())
-    written["tokens"][0]["role"] = "viewer"
-    it.tokens.write_text(json.dumps(written))
+    written = json.loads(it.path.read_text())
+    written["keys"][0]["role"] = "viewer"
+    it.path.write_text(json.dumps(written))
 
 
 def open_to_others(it: Site) -> None:
-    it.tokens.chmod(0o644)
+    it.path.chmod(0o644)
 
 
 def sign_out(it: Site) -> None:
@@ -93,34 +92,25 @@ def parts_of(it: Site, path: str, headers: dict[str, str], change: Callable[[Sit
 def test_a_silent_stream_ends_when_its_reader_has_no_right_to_it_any_more(
     site: MakeSite, shown: Callable[[Site], dict[str, str]], change: Callable[[Site], None]
 ) -> None:
-    it = site()
+    it = site(keys=True)
 
     assert parts_of(it, "/silent", shown(it), change) == 1
 
 
 def test_a_silent_stream_ends_when_its_browser_signs_out(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
 
     assert parts_of(it, "/silent", with_cookie(it), sign_out) == 1
 
 
-def test_a_stream_of_everybody_ends_when_there_is_a_token(site: MakeSite) -> None:
-    it = site()
-
-    def make(it: Site) -> None:
-        add_token(it.tokens, "anna", "admin", None)
-
-    assert parts_of(it, "/silent", {}, make) == 1
-
-
 def test_a_stream_that_never_rests_ends_too(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
 
     assert parts_of(it, "/stream", with_cookie(it), remove) >= 1
 
 
 def test_what_is_waited_for_is_refused_when_its_asker_has_no_right_to_it_any_more(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
     headers = with_bearer(it)
 
     async def ask() -> int:
@@ -133,7 +123,7 @@ def test_what_is_waited_for_is_refused_when_its_asker_has_no_right_to_it_any_mor
 
 
 def test_a_stream_whose_token_was_removed_costs_its_address_no_wrong_tokens(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
     headers = with_bearer(it)
     for _ in range(3):
         parts_of(it, "/silent", headers, remove)
@@ -143,7 +133,7 @@ def test_a_stream_whose_token_was_removed_costs_its_address_no_wrong_tokens(site
 
 
 def test_a_stream_goes_on_while_other_tokens_come_and_go(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
     headers = with_cookie(it)
 
     async def read() -> int:
@@ -151,9 +141,9 @@ def test_a_stream_goes_on_while_other_tokens_come_and_go(site: MakeSite) -> None
         async for _ in it.parts("/stream", headers):
             parts += 1
             if parts == 3:
-                add_token(it.tokens, "ben", "viewer", None)
+                it.token("ben", "viewer")
             if parts == 6:
-                remove_token(it.tokens, "ben")
+                it.revoke("ben")
             if parts == 50:
                 remove(it)
         return parts
@@ -162,14 +152,14 @@ def test_a_stream_goes_on_while_other_tokens_come_and_go(site: MakeSite) -> None
 
 
 def test_nothing_is_looked_at_while_nobody_watches(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
     parts_of(it, "/silent", with_cookie(it), remove)
 
     assert it.served.state.rights._looking is None
 
 
 def test_forms_whose_bodies_do_not_come_take_no_place_from_others(site: MakeSite) -> None:
-    it = site()
+    it = site(keys=True)
     it.token()
     waiting: asyncio.Queue[None] = asyncio.Queue()
 

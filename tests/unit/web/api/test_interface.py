@@ -1,32 +1,26 @@
-"""The table of the HTTP API covers everything that a request can say, with the right roles."""
+"""The table of the HTTP API covers everything that a request can say, with the right of each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import pytest
 
 from taskqueue.access.rights import right_of
-from taskqueue.protocol.callers import Right
+from taskqueue.protocol.daemon import WhoIs
 from taskqueue.protocol.examples import EXAMPLES
 from taskqueue.protocol.messages import REQUESTS, AnyRequest
 from taskqueue.web.api.http_operation import OWN, Operation
 from taskqueue.web.api.interface import OPERATIONS
-from taskqueue.web.roles import Role
 from tools import reference
-
-WEB_ROLE: Final[Mapping[Right, Role]] = {
-    "look": "viewer", "push": "operator", "work": "operator", "run": "operator", "rule": "admin",
-}  # fmt: skip
-"""Lowest role of a visitor that has a right."""
 
 
 def test_each_request_of_the_protocol_has_an_operation() -> None:
     asked = {operation.asks for operation in OPERATIONS}
 
-    assert [kind for kind in REQUESTS if kind not in asked] == []
+    # Who a user is, the web process asks for itself.
+    assert [kind for kind in REQUESTS if kind not in asked] == [WhoIs]
 
 
 @pytest.mark.parametrize("kind", REQUESTS, ids=lambda kind: kind.__name__)
@@ -43,17 +37,17 @@ def test_no_two_operations_have_one_name() -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_an_operation_asks_for_the_role_that_has_the_right_of_its_request(operation: Operation) -> None:
+def test_an_operation_takes_the_right_of_its_request(operation: Operation) -> None:
     # Hellos of HTTP want tasks, as the example does.
     example: Any = EXAMPLES[operation.asks]
     fixed = {key: value for key, value in operation.fixed.items() if key == "action"}
 
-    assert operation.role == WEB_ROLE[right_of(msgspec.structs.replace(example, **fixed))]
+    assert operation.right == right_of(msgspec.structs.replace(example, **fixed))
 
 
-def test_the_reference_has_each_operation_with_its_role_and_fields() -> None:
+def test_the_reference_has_each_operation_with_its_right_and_fields() -> None:
     made = reference.operations()
-    rows = [f"| `{each.method}` | `{each.path}` | {each.role} | " for each in OPERATIONS]
+    rows = [f"| `{each.method}` | `{each.path}` | {each.right} | " for each in OPERATIONS]
 
     assert [row for row in rows if row not in made] == []
     assert "| `seconds` | query |" in made
