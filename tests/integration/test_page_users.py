@@ -19,7 +19,9 @@ from taskqueue.protocol.codec import encode
 from taskqueue.protocol.daemon import StatusShow, WhoIs
 from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.projects import ProjectDo
-from tests.integration.conftest import DaemonFactory
+from taskqueue.web.api.interface import OPERATIONS
+from taskqueue.web.main import ROUTES
+from tests.integration.conftest import WAIT_SECONDS, DaemonFactory
 from tests.integration.http_interface import Keyed, Web
 from tests.integration.test_rights import dealer
 
@@ -152,6 +154,60 @@ def test_a_key_of_repetition_belongs_to_the_user_who_used_it(it: Keyed) -> None:
             for token in (anna, ben, anna)
         ]
     assert said == [{"outcome": "new"}, {"outcome": "ignored"}, {"outcome": "new"}]
+
+
+OTHERS = 1000
+
+
+def addresses_of(project: str) -> list[str]:
+    """Addresses of all pages, their streams and the HTTP API that only read, for users of some projects."""
+    pages = [route.path for route in ROUTES if route.right == "look" and "GET" in route.methods]
+    api = [f"/api/v1{each.path}" for each in OPERATIONS if each.right == "look" and each.method == "GET"]
+    known = {"{project}": project, "{group}": "", "{flow}": "f", "{taskid:text}": "t", "{taskid}": "t", "{slot}": "s"}
+    found = []
+    for path in (*pages, *api):
+        for name, value in known.items():
+            path = path.replace(name, value)
+        if "{" not in path:
+            found.append(path)
+    return found
+
+
+def shown(web: Web, path: str, headers: dict[str, str]) -> tuple[int, str]:
+    """Return the status and the text of an address; of a stream the text of its first change."""
+    with web.api.stream("GET", f"{web.address}{path}", headers=headers) as said:
+        if said.headers.get("content-type", "").startswith("text/event-stream"):
+            return said.status_code, next(line for line in said.iter_lines() if line.startswith("data: "))
+        return said.status_code, said.read().decode()
+
+
+def test_a_user_of_some_projects_sees_no_others_on_any_page_nor_by_http(daemon: DaemonFactory, tmp_path: Path) -> None:
+    projects = {f"other-{number}": {"group": "others"} for number in range(OTHERS)} | {"news-a": {}, "news-b": {}}
+    it = Keyed(daemon(start=False, projects=projects), tmp_path)
+    token = bearer(access_file.authorise_token(it.path, "anna", "operator", projects=("news-*",)))
+    it.daemon.start()
+    with Client(it.daemon.url, key=it.key("ops", "admin"), timeout=WAIT_SECONDS) as client:
+        for project in ("other-1", "other-2", "news-a"):
+            client.push(project, f"http://{project}/", taskid="t")
+            (task,) = client.select(projects=[project])
+            client.failed(task, f"{project} is down", retry=False)
+            client.projects.pause(project)
+
+    with it.web() as web:
+        for path in addresses_of("news-a"):
+            status, text = shown(web, path, token)
+            assert "other-" not in text, path
+            assert status in (200, 303, 400, 403, 404), (path, text)
+        assert '"news-a"' in web.ask("GET", "/projects", **token).text
+        assert web.ask("GET", "/projects/news-a", **token).status_code == 200
+        assert web.ask("POST", "/projects/news-b/pause", **token).status_code == 200
+        for unseen in ("/projects/other-1", "/daemon"):
+            assert web.ask("GET", unseen, **token).status_code == 403
+        assert web.ask("POST", "/projects/other-1/pause", **token).status_code == 403
+        assert httpx.get(f"{web.address}/metrics", headers=token).status_code == 403
+        assert "Daemon</a>" not in httpx.get(f"{web.address}/", headers=token).text
+        outside = {"url": "http://x/", "depends_on": [{"project": "other-1", "taskid": "t"}]}
+        assert web.ask("POST", "/projects/news-a/tasks", outside, **token).status_code in (400, 403)
 
 
 def test_a_proxys_user_has_the_role_of_the_access_file(it: Keyed) -> None:
