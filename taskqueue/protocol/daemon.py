@@ -78,10 +78,6 @@ class StatusReply(Status, AnyReply, frozen=True, kw_only=True, tag_field="type",
     n: int
 
 
-class PartialStatusReply(StatusReply, frozen=True, kw_only=True, tag_field="type", tag="status-reply"):
-    """Status for a key that does not reach all projects: the daemon adds no counters of its process."""
-
-
 STANDS_MOST: Final = 1000
 """Projects of which one reply says how they stand."""
 

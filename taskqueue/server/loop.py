@@ -41,11 +41,11 @@ from taskqueue.build_kind import is_compiled
 from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.events import Event
 from taskqueue.core.model.now import Now
-from taskqueue.core.requests.daemon import histogram_view
+from taskqueue.core.requests.daemon import PartialStatusReply, histogram_view
 from taskqueue.errors import Damaged, Fenced, FormatError, PassingError, StoreError
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import encode, request_number
-from taskqueue.protocol.daemon import DaemonReply, KeyListReply, PartialStatusReply, StatusReply, StoreLevel
+from taskqueue.protocol.daemon import DaemonReply, KeyListReply, StatusReply, StoreLevel
 from taskqueue.protocol.fetchers import HelloWanted, Select
 from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.messages import Incoming, Outgoing
