@@ -211,6 +211,7 @@ bench: $(BENCH_STAMP) ## every benchmark in a short form, a quarter of an hour, 
 	$(BENCH).idle --save --tasks 100000 --seconds 20 $(BUILDS)
 	$(BENCH).slots --save --only core,daemon,scrapy --slots 1k,10k --tasks 50000 --measured 40000
 	$(BENCH).web --save --rounds 1 --tasks 100000
+	$(BENCH).keys --save --rounds 2 --tasks 20000 --probes 100 --connections 300 $(BUILDS)
 	$(BENCH).report
 
 bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tasks
@@ -234,6 +235,7 @@ bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tas
 	$(BENCH).slots --save --slots 1k,1m,10m --only daemon
 	$(BENCH).slots --save --slots 1k,100k,1m --only core,memory,idle,scrapy
 	$(BENCH).web --save --rounds 5
+	$(BENCH).keys --save $(BUILDS)
 	$(BENCH).store --tasks 1m,10m
 	$(BENCH).check --tasks 1m
 	$(BENCH).night

@@ -1,7 +1,7 @@
 """A real daemon for benchmarks, and peers that speak the protocol and do nothing else.
 
     with Daemon('[store]\\ndurability = "interval"\\n[projects.bench]\\nrate = inf\\n', core="0") as daemon:
-        with Peer(daemon.url, "producer") as peer:
+        with Peer(daemon.address, "producer") as peer:
             peer.send(...)
         daemon.cpu_seconds(), daemon.rss_bytes(), daemon.status()
 
@@ -22,6 +22,8 @@ from urllib.parse import urlsplit
 import zmq
 
 from benchmarks import processes
+from taskqueue.access.key_file import LOCAL_KEY, read_key
+from taskqueue.client.connection.connection import present_key
 from taskqueue.protocol.codec import decode_outgoing, encode
 from taskqueue.protocol.daemon import StatusReply, StatusShow
 from taskqueue.protocol.messages import AnyRequest
@@ -38,19 +40,26 @@ class Daemon:
         core: cores that it runs on, such as "0"; empty: any.
         python: interpreter of another build, which imports what is installed there; empty: this one.
         store: url of a database that is its store; empty: a folder.
+        has_keys: it takes only clients with a key.
 
     Attributes:
-        url: address of the daemon, the same after restarts.
-        folder: folder of its config file, ``log`` and ``store``.
+        url: where the daemon listens, the same after restarts.
+        folder: folder of its config file, ``log``, ``store`` and keys.
+        access_file: its access file, which need not exist; None without keys.
+        address: of the daemon, for ``Peer``.
     """
 
-    def __init__(self, config_text: str, core: str = "0", python: str = "", store: str = "") -> None:
+    def __init__(
+        self, config_text: str, core: str = "0", python: str = "", store: str = "", has_keys: bool = False
+    ) -> None:
         self.url = f"tcp://127.0.0.1:{processes.free_port()}"
         self._core = core
         self._python = [python, "-I"] if python else [sys.executable]
         self._store = store
         self._folder = tempfile.TemporaryDirectory(prefix="taskqueue-bench-")
         self.folder = Path(self._folder.name)
+        self.access_file = self.folder / "access.json" if has_keys else None
+        self.address = f"{self.url} {self.folder / LOCAL_KEY}" if has_keys else self.url
         (self.folder / "taskqueue.toml").write_text(config_text)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -82,8 +91,9 @@ class Daemon:
             str(self.folder / "taskqueue.toml"),
         ]
         options = ["--bind", self.url, "--store", self._store or str(self.folder / "store")]
+        environment = {"TASKQUEUE_DAEMON_KEYS": str(self.access_file)} if self.access_file else {}
         with (self.folder / "log").open("ab") as log:
-            self._process = processes.start([*command, *options], self._core, log)
+            self._process = processes.start([*command, *options], self._core, log, environment)
 
     def stop(self) -> None:
         """Stop the daemon in order, with SIGTERM."""
@@ -126,7 +136,7 @@ class Daemon:
     def status(self) -> StatusReply:
         """Fetch the status; waits until the daemon answers."""
         self.wait()
-        with Peer(self.url, f"status-{os.urandom(8).hex()}") as peer:
+        with Peer(self.address, f"status-{os.urandom(8).hex()}") as peer:
             return peer.status()
 
     def log(self) -> str:
@@ -138,16 +148,19 @@ class Peer:
     """Session that speaks the protocol over one DEALER.
 
     Args:
+        address: url of the daemon; if it has keys, a space and the path of a key file behind it; empty: the caller
+            connects it later.
         session: its name; use a new one each time, because its requests are numbered from 1.
     """
 
-    def __init__(self, url: str, session: str) -> None:
+    def __init__(self, address: str, session: str) -> None:
         self.session = session
         self.n = 0
         self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.setsockopt(zmq.RCVTIMEO, SILENT_MS)
-        self.socket.connect(url)
+        if address:
+            self.socket.connect(self.present_key(address))
 
     def __enter__(self) -> Self:
         return self
@@ -156,6 +169,13 @@ class Peer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.socket.close()
+
+    def present_key(self, address: str) -> str:
+        """Present the key of an address, if it has one; return the url to connect to."""
+        url, _, key = address.partition(" ")
+        if key:
+            present_key(self.socket, read_key(Path(key)))
+        return url
 
     def number(self) -> int:
         """Number of the next request."""

@@ -8,21 +8,28 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from types import MappingProxyType
+from typing import IO, Any, Final
+
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def start(command: Sequence[str], cores: str, log: IO[Any] | None = None) -> subprocess.Popen[bytes]:
+def start(
+    command: Sequence[str], cores: str, log: IO[Any] | None = None, environment: Mapping[str, str] = NOTHING
+) -> subprocess.Popen[bytes]:
     """Start a command on these cores ("0", "0,1"; empty: any).
 
     Args:
         log: file for its output, stdout included; None: stdout is a pipe.
+        environment: variables besides those of this process.
     """
     prefix = ["taskset", "-c", cores] if cores else []
     out = subprocess.PIPE if log is None else log
-    return subprocess.Popen([*prefix, *command], stdin=subprocess.DEVNULL, stdout=out, stderr=log)
+    variables = {**os.environ, **environment}
+    return subprocess.Popen([*prefix, *command], stdin=subprocess.DEVNULL, stdout=out, stderr=log, env=variables)
 
 
 def start_module(name: str, arguments: Sequence[str], cores: str) -> subprocess.Popen[bytes]:

@@ -46,6 +46,7 @@ SECTIONS: Final = {
     "known": "Known tasks",
     "idle": "An idle daemon",
     "idle_clients": "Idle clients",
+    "keys": "Keys",
     "slots": "Slots",
     "web": "The dashboard",
     "database.lifecycles": "A database: lifecycles",

@@ -1,6 +1,7 @@
 """taskqueue in the contest: a real daemon; producer and fetcher speak the protocol with the project's own codec.
 
-The setting is its durability, ``commit``, ``interval`` or ``none``, and, if it is another build, its interpreter.
+The setting is its durability, ``commit``, ``interval`` or ``none``, ``keys`` if it has keys, and, if it is another
+build, its interpreter.
 """
 
 from __future__ import annotations
@@ -37,11 +38,6 @@ rate = inf
 class Ours(Daemon):
     """Daemon that implements ``Server``."""
 
-    @property
-    def address(self) -> str:
-        """Url of the daemon."""
-        return self.url
-
     def meters(self) -> dict[str, float]:
         """Fetch meters of the loop."""
         return self.status().shell
@@ -56,14 +52,15 @@ def unavailable() -> str:
     return ""
 
 
-def setting(durability: str, build: Build = HERE) -> str:
+def setting(durability: str, build: Build = HERE, *, has_keys: bool = False) -> str:
     """Make the setting of ``serve``."""
-    return f"{durability} {build.python}".strip()
+    return " ".join([durability, *(["keys"] if has_keys else []), build.python]).strip()
 
 
 def serve(setting: str, core: str) -> Ours:
-    durability, _, python = setting.partition(" ")
-    return Ours(CONFIG.format(durability=durability), core, python)
+    durability, *others = setting.split()
+    python = " ".join(word for word in others if word != "keys")
+    return Ours(CONFIG.format(durability=durability), core, python, has_keys="keys" in others)
 
 
 def produce(address: str, load: Load) -> dict[str, Any]:
