@@ -168,8 +168,9 @@ hooks: $(STAMP) ## let git check style, imports and message at each commit, type
 
 # Some gigabytes of memory are used if a bound does not hold; a daemon that takes more than 6 GiB is killed.
 ATTACKS := tests/attack/results
-attack: $(STAMP) ## a real daemon beside every kind of bad peer, a quarter of an hour, and the table of results
+attack: $(STAMP) ## a real daemon beside every kind of bad peer, without and with keys, half an hour, and the tables of results
 	-$(BIN)/python -m tests.attack --compare $(ATTACKS)/before.json --json $(ATTACKS)/after.json
+	-$(BIN)/python -m tests.attack --keys --json $(ATTACKS)/keys.json
 	$(BIN)/python -m tests.attack --report
 	$(BIN)/python -m tests.attack.page
 

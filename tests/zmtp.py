@@ -23,8 +23,15 @@ LAST_PART: Final = b"\x00\x00"
 
 SIGNATURE: Final = b"\xff" + bytes(8) + b"\x7f"
 """First bytes of a greeting, from version 2 on."""
-GREETING: Final = SIGNATURE + b"\x03\x00NULL" + bytes(16 + 1 + 31)
-"""Greeting of version 3.0, without security."""
+
+
+def greeting(mechanism: bytes, *, is_server: bool = False) -> bytes:
+    """Make a greeting of version 3.0 with a security mechanism."""
+    return SIGNATURE + b"\x03\x00" + mechanism.ljust(20, b"\0") + bytes([is_server]) + bytes(31)
+
+
+GREETING: Final = greeting(b"NULL")
+"""Greeting without security."""
 OLD_GREETINGS: Final = {1: b"\x01\x00", 2: SIGNATURE + b"\x01\x05\x00\x00"}
 """Greetings of a DEALER without an identity, by version."""
 

@@ -5,6 +5,7 @@ An attacker prepares what it needs (tasks, leases), says ``begin``, and attacks.
 
 from __future__ import annotations
 
+import socket
 import time
 import uuid
 from collections import Counter
@@ -15,6 +16,7 @@ from typing import Any, Final
 import msgpack
 import zmq
 
+from tests import zmtp
 from tests.integration.conftest import Peer
 
 PROJECT: Final = "attacked"
@@ -29,7 +31,13 @@ TAIL_SECONDS: Final = 5.0
 LONGER: Final = 6
 """Longest time of an attack with a fixed number of requests, in multiples of the time of an endless one."""
 
+CONNECT_SECONDS: Final = 10.0
+
 Request = tuple[str, dict[str, Any]]
+
+
+class Refused(Exception):
+    """A daemon with keys has closed a connection without one."""
 
 
 class Attack:
@@ -39,17 +47,22 @@ class Attack:
         url: address of the daemon.
         connections: number of its connections.
         scale: share of the usual number of requests, tasks or bytes; 1 in ``make attack``, less in ``make test``.
+        server: public key of the daemon; empty if it has no keys. Attackers have none that it knows.
+        has_begun: True after ``begin``.
     """
 
-    def __init__(self, url: str, seconds: float, connections: int, scale: float = 1.0) -> None:
+    def __init__(self, url: str, seconds: float, connections: int, scale: float = 1.0, server: str = "") -> None:
         self.url = url
         self.connections = connections
         self.scale = scale
+        self.server = server
+        self.has_begun = False
         self._seconds = seconds
         self._until = self._give_up_at = time.monotonic() + 1e9
 
     def begin(self) -> None:
         """Report that everything is prepared, so that the harness measures from now on."""
+        self.has_begun = True
         now = time.monotonic()
         self._until, self._give_up_at = now + self._seconds, now + LONGER * self._seconds
         print("begin", flush=True)
@@ -74,8 +87,28 @@ class Attack:
         with ThreadPoolExecutor(self.connections) as pool:
             list(pool.map(what, range(self.connections)))
 
+    def connected(self, wait_seconds: float = CONNECT_SECONDS, identity: bytes = b"") -> socket.socket:
+        """Open a connection as ``zmtp.connected`` does.
+
+        Raises:
+            Refused: the daemon has keys, and closed it.
+            OSError: nothing listens there.
+        """
+        try:
+            return zmtp.connected(self.url, wait_seconds, identity)
+        except ConnectionError as error:
+            if self.server:
+                raise Refused from error
+            raise
+
     def peer(self, session: str | None = None) -> Peer:
-        """Connect a client."""
+        """Connect a client.
+
+        Raises:
+            Refused: the daemon has keys.
+        """
+        if self.server:
+            self.connected().close()
         it = Peer(self.url, session)
         it.socket.setsockopt(zmq.RCVTIMEO, SILENCE_MS * 15)
         return it

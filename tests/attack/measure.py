@@ -105,20 +105,23 @@ class Conditions(Struct):
     Attributes:
         python: interpreter with the ``taskqueue`` that is attacked.
         scale: share of the usual number of requests, tasks or bytes.
+        has_keys: the daemon has keys, and the attackers none that it knows.
     """
 
     python: str
     seconds: float
     kill_above: int
     scale: float = 1.0
+    has_keys: bool = False
 
 
 def measure(row: Row, under: Conditions) -> Figures:
     """Attack a new daemon; return the figures."""
     with ExitStack() as stack:
         folder = stack.enter_context(_disk(row.disk)) if row.disk else None
-        it = stack.enter_context(target(under.python, under.kill_above, row.files, row.hard, folder))
-        polite = stack.enter_context(polite_client(it.url))
+        daemon = target(under.python, under.kill_above, row.files, row.hard, folder, has_keys=under.has_keys)
+        it = stack.enter_context(daemon)
+        polite = stack.enter_context(polite_client(it.url, it.key))
         if not polite.wait_for_tasks(WARM_TASKS, PREPARE_SECONDS):
             raise SystemExit("the polite client is not served before the attack")
         before, memory_before = _alone(polite, BEFORE_SECONDS), it.memory()
@@ -190,7 +193,7 @@ class Attacking:
 @contextmanager
 def attacker(row: Row, it: Target, under: Conditions, errors: int | None = None) -> Iterator[Attacking]:
     """Run an attacker; ``errors`` is where its stderr goes, as for a subprocess."""
-    arguments = [row.name, it.url, str(under.seconds), str(under.scale)]
+    arguments = [row.name, it.url, str(under.seconds), str(under.scale), *([it.key.server] if it.key else [])]
     command = [sys.executable, "-m", "tests.attack.attacker", *arguments]
     # Unbuffered, so that lines soon after ``begin`` are not read with it, and lost.
     start = Forked[bytes](command, stdout=subprocess.PIPE, stderr=errors, bufsize=0, start_new_session=True)
@@ -211,7 +214,7 @@ def _alone(polite: Listener, seconds: float) -> Waits:
 def _newcomer(it: Target, seconds: float) -> float | None:
     """Connect a new client after ``seconds``; return milliseconds until its request was answered."""
     time.sleep(seconds)
-    peer, began = Peer(it.url), time.monotonic()
+    peer, began = Peer(it.url, key=it.key), time.monotonic()
     try:
         peer.socket.setsockopt(zmq.RCVTIMEO, NEWCOMER_MS)
         peer.ask("hello")

@@ -11,7 +11,7 @@ import msgpack
 
 from taskqueue.server.network.connection_guard import SILENT_MOST
 from tests import zmtp
-from tests.attack.attack import PROJECT, Attack, big_body, frame
+from tests.attack.attack import CONNECT_SECONDS, PROJECT, Attack, big_body, frame
 
 PART_BYTES: Final = 1 << 20
 EMPTY_PARTS: Final = 3_000_000
@@ -23,7 +23,6 @@ REQUEST_BYTES: Final = 1_000_000
 IDLE: Final = 1_086
 _SIX_FIELDS: Final = b"\x86"
 """Head of a map of six fields."""
-CONNECT_SECONDS: Final = 10.0
 AGAIN_SECONDS: Final = 0.05
 """Pause before a connection that was cut is made anew."""
 
@@ -43,7 +42,7 @@ def _endless(attack: Attack, piece: bytes) -> str:
 
     def send(_: int) -> None:
         while attack.goes_on():
-            with suppress(OSError), zmtp.connected(attack.url, CONNECT_SECONDS) as connection:
+            with suppress(OSError), attack.connected() as connection:
                 while attack.goes_on():
                     connection.sendall(piece)
                     sent[0] += len(piece)
@@ -61,7 +60,7 @@ def empty_parts(attack: Attack) -> str:
     message = zmtp.EMPTY_PART * round(EMPTY_PARTS * attack.scale) + zmtp.LAST_PART
 
     def send(_: int) -> None:
-        with suppress(OSError), zmtp.connected(attack.url, CONNECT_SECONDS) as connection:
+        with suppress(OSError), attack.connected() as connection:
             connection.sendall(message)
             attack.rest()
 
@@ -77,7 +76,7 @@ def unread(attack: Attack) -> str:
     )
 
     def ask(index: int) -> None:
-        with suppress(OSError), zmtp.connected(attack.url, CONNECT_SECONDS) as connection:
+        with suppress(OSError), attack.connected() as connection:
             for n in attack.count(SHOWS):
                 show = frame("task-show", f"unread-{index}", n + 1, project=PROJECT, taskid="big")
                 connection.sendall(zmtp.frame(show))
@@ -105,7 +104,7 @@ def _frames(attack: Attack, size: int) -> str:
 
     def send(index: int) -> None:
         while attack.goes_on():
-            with suppress(OSError), zmtp.connected(attack.url, CONNECT_SECONDS) as connection:
+            with suppress(OSError), attack.connected() as connection:
                 for n in count(1):
                     head = _SIX_FIELDS + frame("new-task", f"frames-{index}", n, project=PROJECT)[1:]
                     connection.sendall(zmtp.head(len(head) + len(tail)) + head)
@@ -124,12 +123,13 @@ def _frames(attack: Attack, size: int) -> str:
 def idle(attack: Attack) -> str:
     """1,086 connections that say nothing."""
     connections = []
+    connect = zmtp.raw if attack.server else zmtp.connected
     attack.begin()
     for number in attack.count(IDLE):
         # Of more silent connections from one address the oldest would be closed soon, so that files never got scarce.
         source = f"127.0.0.{2 + number // SILENT_MOST}"
         with suppress(OSError):
-            connections.append(zmtp.connected(attack.url, CONNECT_SECONDS, source=source))
+            connections.append(connect(attack.url, CONNECT_SECONDS, source=source))
         if not attack.goes_on():
             break
     attack.rest()

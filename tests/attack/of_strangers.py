@@ -179,10 +179,10 @@ def claimed_ids(attack: Attack) -> str:
         if not attack.goes_on():
             break
         with suppress(OSError):
-            held.add(zmtp.connected(attack.url, GOODBYE_SECONDS, identity))
+            held.add(attack.connected(GOODBYE_SECONDS, identity))
             claims += 1
         if claims % PLAIN_EACH == 0:
-            with suppress(OSError), zmtp.connected(attack.url, GOODBYE_SECONDS) as plain:
+            with suppress(OSError), attack.connected(GOODBYE_SECONDS) as plain:
                 plain.sendall(zmtp.frame(b"hello"))
     return f"{claims:,} claimed"
 
@@ -209,7 +209,7 @@ def stolen_ids(attack: Attack) -> str:
     thieves, tasks = [], 0
     for number in attack.count(STOLEN):
         with suppress(OSError):
-            thieves.append(zmtp.connected(attack.url, GOODBYE_SECONDS, b"fetcher"))
+            thieves.append(attack.connected(GOODBYE_SECONDS, b"fetcher"))
             thieves[-1].sendall(zmtp.frame(frame("hello", f"thief-{number}", 1, capacity=1, projects=[PROJECT])))
         producer.push(PROJECT, f"t{number}")
         tasks += 1

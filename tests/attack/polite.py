@@ -1,6 +1,6 @@
 """Polite client beside an attacker: it pushes a task, receives it, reports it, and repeats.
 
-    python -m tests.attack.polite URL      until it is killed
+    python -m tests.attack.polite URL      until it is killed; a key file on stdin, if the daemon has keys
 
 Each step is a line on stdout: when it ended (seconds of the monotonic clock), how long it took, and which step it was.
 It speaks the protocol with plain zmq and msgpack, one step at a time, with a pause between tasks.
@@ -8,6 +8,7 @@ It speaks the protocol with plain zmq and msgpack, one step at a time, with a pa
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 import uuid
@@ -30,7 +31,7 @@ Message = dict[str, Any]
 class Polite:
     """Session that produces and fetches."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, key: dict[str, str] | None) -> None:
         self._session = uuid.uuid4().hex
         self._n = self._seen = 0
         self._handed: list[Message] = []
@@ -39,6 +40,10 @@ class Polite:
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.setsockopt(zmq.RECONNECT_IVL, 100)
         self._socket.setsockopt(zmq.RCVTIMEO, REPEAT_MS)
+        if key:
+            self._socket.setsockopt(zmq.CURVE_PUBLICKEY, bytes.fromhex(key["public"]))
+            self._socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(key["secret"]))
+            self._socket.setsockopt(zmq.CURVE_SERVERKEY, bytes.fromhex(key["server"]))
         self._socket.connect(url)
 
     def run(self) -> None:
@@ -106,4 +111,4 @@ def _tell(step: str, began: float) -> float:
 
 
 if __name__ == "__main__":
-    Polite(sys.argv[1]).run()
+    Polite(sys.argv[1], json.loads(sys.stdin.read() or "null")).run()

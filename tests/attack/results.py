@@ -1,4 +1,9 @@
-"""Figures of attacks in files of tests/attack/results, and as the table of docs/why/results.md."""
+"""Figures of attacks in files of tests/attack/results, and as the tables of docs/why/results.md.
+
+before.json   before the daemon was hardened
+after.json    now, without keys
+keys.json     now, with keys
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,8 @@ from tests.attack.waits import Waits
 
 RESULTS: Final = Path(__file__).parent / "results"
 PAGE: Final = Path(__file__).parents[2] / "docs" / "why" / "results.md"
-BLOCK: Final = re.compile(r"(<!-- table: attacks -->\n).*?(<!-- end -->)", re.DOTALL)
+PLACES: Final = ("attacks", "attacks-with-keys")
+"""Names of the tables."""
 
 
 class Results(Struct):
@@ -82,6 +88,18 @@ def table(results: Mapping[str, Figures], before: Mapping[str, Figures]) -> list
     return lines
 
 
+HEAD_WITH_KEYS: Final = ["attack", "what came of it", "p50 before, ms", *HEAD[1:]]
+
+
+def table_with_keys(results: Mapping[str, Figures]) -> list[str]:
+    """Format results of a daemon with keys in Markdown."""
+    lines = [f"| {' | '.join(HEAD_WITH_KEYS)} |", "|---|---|" + "---:|" * (len(HEAD_WITH_KEYS) - 3) + "---|"]
+    for figures in results.values():
+        cells = [figures.what, figures.note, _ms(figures.before.p50_ms), *_cells(figures)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def _cells(figures: Figures | None) -> list[str]:
     if figures is None:
         return ["–"] * (len(HEAD) - 1)
@@ -109,19 +127,32 @@ def _never() -> Figures:
     raise AssertionError("a row was measured before or now")
 
 
-def report(before: Path, after: Path) -> None:
-    """Write the table of these files into the page."""
-    PAGE.write_text(rewritten(PAGE.read_text(), load(before), load(after)))
+def report() -> None:
+    """Write the tables of the files into the page."""
+    PAGE.write_text(rewritten(PAGE.read_text(), *saved()))
 
 
-def rewritten(page: str, old: Results, new: Results) -> str:
-    """Return the page with the table of these results.
+def saved() -> tuple[Results, Results, Results]:
+    """Read the three files of tests/attack/results."""
+    return load(RESULTS / "before.json"), load(RESULTS / "after.json"), load(RESULTS / "keys.json")
+
+
+def rewritten(page: str, old: Results, new: Results, keyed: Results) -> str:
+    """Return the page with the tables of these results.
 
     Raises:
-        SystemExit: the page has no place for it.
+        SystemExit: the page has no place for one.
     """
-    head = [f"`make attack`, {each.day}, {each.commit}: {each.machine}." for each in (old, new) if each.rows]
-    inside = "\n".join(["", *head, "", *table(new.rows, old.rows), "", ""])
-    if not BLOCK.search(page):
-        raise SystemExit(f"{PAGE}: there is no place for the table; write: <!-- table: attacks --> and <!-- end -->")
-    return BLOCK.sub(lambda match: f"{match[1]}{inside}{match[2]}", page)
+    tables = (table(new.rows, old.rows), table_with_keys(keyed.rows))
+    for place, sources, lines in zip(PLACES, ((old, new), (keyed,)), tables, strict=True):
+        head = [f"`make attack`, {each.day}, {each.commit}: {each.machine}." for each in sources if each.rows]
+        page = _filled(page, place, ["", *head, "", *lines, "", ""])
+    return page
+
+
+def _filled(page: str, place: str, lines: list[str]) -> str:
+    block = re.compile(rf"(<!-- table: {place} -->\n).*?(<!-- end -->)", re.DOTALL)
+    if not block.search(page):
+        raise SystemExit(f"{PAGE}: there is no place for the table; write: <!-- table: {place} --> and <!-- end -->")
+    inside = "\n".join(lines)
+    return block.sub(lambda match: f"{match[1]}{inside}{match[2]}", page)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from tests.attack import of_bytes, of_floods, of_names, of_sessions, of_strangers
+from tests.attack import of_bytes, of_floods, of_keys, of_names, of_sessions, of_strangers
 from tests.attack.attack import Attack
 
 FEW_FILES: Final = 1_024
 BESIDE: Final = 1.5
 """``p50_times`` of attacks on the socket, which don't involve the loop."""
+BESIDE_KEYS: Final = 2.0
+"""``p50_times`` of attacks on handshakes with keys, which cost the daemon's other threads about a core."""
 MANY: Final = 100
 """Connections of an attack with many."""
 
@@ -23,6 +25,7 @@ class Row(NamedTuple):
         connections: number of its connections.
         files: files that the daemon may open at first; 0: as many as this process.
         hard: True if the daemon can't raise that.
+        needs_keys: True if it attacks handshakes with keys, so a daemon without keys has nothing to attack.
         p50_times: bound of the polite client's median wait, in multiples of that without the attack; 0: only the
             bound of all rows holds.
         disk: MiB of a file system for its store alone; 0: it lies among other files.
@@ -35,6 +38,7 @@ class Row(NamedTuple):
     hard: bool = False
     disk: int = 0
     p50_times: float = 0.0
+    needs_keys: bool = False
 
     @property
     def what(self) -> str:
@@ -77,6 +81,8 @@ _ONE: Final = [
     Row("claimed-ids", of_strangers.claimed_ids, p50_times=BESIDE),
     Row("stolen-ids", of_strangers.stolen_ids, p50_times=BESIDE),
     Row("silent", of_strangers.silent, p50_times=BESIDE),
+    Row("wrong-keys", of_keys.wrong_keys, p50_times=BESIDE_KEYS, needs_keys=True),
+    Row("half-handshakes", of_keys.half_handshakes, p50_times=BESIDE_KEYS, needs_keys=True),
 ]
 _MANY: Final = (
     "endless-parts", "endless-empty-parts", "empty-parts", "unread", "large-frames", "requests-1-mb", "hellos",

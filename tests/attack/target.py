@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import Final
 
+from taskqueue.access.key_file import LOCAL_KEY, KeyFile, read_key
 from tests.attack.polite import PROJECT
 
 LOOK_SECONDS: Final = 0.02
@@ -29,6 +30,7 @@ STOP_SECONDS: Final = 10.0
 CONFIG: Final = """\
 [daemon]
 bind = "tcp://127.0.0.1:*"
+{daemon}
 [store]
 path = "{store}"
 {settings}
@@ -58,14 +60,18 @@ class Target:
         peak_bytes: most memory so far.
         least_free_bytes: least free space of its store's disk so far.
         killed: True if the watch had to kill it.
+        key: key of clients that it lets in; None if it has no keys.
     """
 
-    def __init__(self, process: subprocess.Popen[str], url: str, kill_above: int, folder: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str], url: str, kill_above: int, folder: Path, key: KeyFile | None = None
+    ) -> None:
         self.process = process
         self.url = url
         self.peak_bytes = 0
         self.least_free_bytes = 1 << 62
         self.killed = False
+        self.key = key
         self._folder = folder
         self._kill_above = kill_above
         self._end = Event()
@@ -135,6 +141,8 @@ def target(
     folder: Path | None = None,
     settings: str = "",
     start: type[subprocess.Popen[str]] = subprocess.Popen,
+    *,
+    has_keys: bool = False,
 ) -> Iterator[Target]:
     """Start a daemon, in a folder that is deleted with it.
 
@@ -146,10 +154,12 @@ def target(
         folder: parent of its folder; None: where temporary files are.
         settings: lines of its config, of [store] or with their sections.
         start: function that starts the process.
+        has_keys: it lets in only clients with a key.
     """
     with TemporaryDirectory(prefix="taskqueue-attack-", dir=folder) as made:
         config = Path(made) / "taskqueue.toml"
-        config.write_text(CONFIG.format(store=Path(made) / "store", project=PROJECT, settings=settings))
+        keys = f'keys = "{made}/access.json"' if has_keys else ""
+        config.write_text(CONFIG.format(daemon=keys, store=Path(made) / "store", project=PROJECT, settings=settings))
         limits = [str(files or os.sysconf("SC_OPEN_MAX")), str(hard), str(ADDRESS_SPACE_BYTES)]
         program = [python, "-c", LIMITED, *limits]
         with (Path(made) / "log").open("w") as log:
@@ -163,7 +173,8 @@ def target(
             process.kill()
             process.wait()
             raise SystemExit(f"the daemon of {python} did not start: {said}{(Path(made) / 'log').read_text()}")
-        it = Target(process, said.split(" listens on ")[1].split(",")[0], kill_above, Path(made))
+        key = read_key(Path(made) / LOCAL_KEY) if has_keys else None
+        it = Target(process, said.split(" listens on ")[1].split(",")[0], kill_above, Path(made), key)
         try:
             yield it
         finally:

@@ -11,6 +11,7 @@ from statistics import median
 from threading import Thread
 from typing import Final, NamedTuple
 
+from taskqueue.access.key_file import KeyFile, key_line
 from tests.integration.nursery import Forked
 
 EVERY_SECONDS: Final = 0.05
@@ -88,10 +89,13 @@ def _during(seconds: float) -> Iterator[float]:
 
 
 @contextmanager
-def polite_client(url: str) -> Iterator[Listener]:
+def polite_client(url: str, key: KeyFile | None = None) -> Iterator[Listener]:
     """Run a polite client in a process of its own."""
     command = [sys.executable, "-m", "tests.attack.polite", url]
-    with Forked(command, stdout=subprocess.PIPE, text=True) as process:
+    with Forked(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        with process.stdin as stdin:
+            stdin.write(key_line(key).decode() if key else "")
         try:
             yield Listener(process)
         finally:

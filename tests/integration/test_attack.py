@@ -48,17 +48,37 @@ ROWS_AND_SCALES: Final = [
 ]
 
 
+WITH_KEYS: Final = [
+    ("claimed-ids", 1.0),
+    ("greetings", 0.15),
+    ("half-handshakes", 1.0),
+    ("silent", 0.2),
+    ("strangers", 1.0),
+    ("unread", 0.1),
+    ("wrong-keys", 1.0),
+]
+
+
 @pytest.mark.parametrize(("name", "scale"), ROWS_AND_SCALES)
 def test_beside_a_bad_peer_others_are_served_and_memory_stays_bounded(name: str, scale: float) -> None:
-    under, row = Conditions(sys.executable, SECONDS, MOST_BYTES, scale), ROWS[name]
-    daemon = target(sys.executable, MOST_BYTES, row.files, row.hard, settings=SETTINGS, start=Forked)
-    with daemon as it, polite_client(it.url) as polite:
+    assert_served_beside(name, scale, has_keys=False)
+
+
+@pytest.mark.parametrize(("name", "scale"), WITH_KEYS)
+def test_beside_a_bad_peer_without_a_key_those_with_one_are_served(name: str, scale: float) -> None:
+    assert_served_beside(name, scale, has_keys=True)
+
+
+def assert_served_beside(name: str, scale: float, *, has_keys: bool) -> None:
+    under, row = Conditions(sys.executable, SECONDS, MOST_BYTES, scale, has_keys), ROWS[name]
+    daemon = target(sys.executable, MOST_BYTES, row.files, row.hard, settings=SETTINGS, start=Forked, has_keys=has_keys)
+    with daemon as it, polite_client(it.url, it.key) as polite:
         assert polite.wait_for_tasks(TASKS, WAIT_SECONDS)
         before = it.memory()
 
         with attacker(row, it, under) as attacking:
             attacking.begin()
-            newcomer = Peer(it.url)
+            newcomer = Peer(it.url, key=it.key)
             assert newcomer.ask("hello")["type"] == "welcome"
             served = polite.wait_for_tasks(TASKS, WAIT_SECONDS)
             note = attacking.wait(SECONDS)

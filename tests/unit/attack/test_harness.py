@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.attack.measure import Figures
-from tests.attack.results import PAGE, RESULTS, Results, load, rewritten, save, table
+from tests.attack.results import PAGE, Results, load, rewritten, save, saved, table
 from tests.attack.rows import ROWS
 from tests.attack.waits import Waits, corrected
 
@@ -58,7 +58,7 @@ def test_rows_are_kept_in_a_file_and_shown_beside_earlier_ones(tmp_path: Path) -
 def test_the_committed_table_is_made_of_the_committed_results() -> None:
     page = PAGE.read_text()
 
-    assert rewritten(page, load(RESULTS / "before.json"), load(RESULTS / "after.json")) == page
+    assert rewritten(page, *saved()) == page
 
 
 def test_every_attack_says_what_it_does() -> None:
