@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import re
 import socket
+import socketserver
 import subprocess
 import sys
 import time
@@ -14,14 +16,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from threading import Event, Thread
 
 import msgpack
 import pytest
 import zmq
 
-from taskqueue import Client, RequestTimeout, Task, Unauthorised
+from taskqueue import Client, RequestTimeout, Task, Unauthorised, Worker
 from taskqueue.access import access_file
 from taskqueue.access.key_file import KeyFile, make_key, server_key, write_new_key
+from taskqueue.client.connection.connection import present_key
 from taskqueue.protocol.callers import Role
 from tests.free_address import free_address
 from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory
@@ -335,9 +339,7 @@ def dealer(it: Keyed, key: KeyFile, stack: ExitStack, routing_id: bytes = b"") -
     made: zmq.Socket[bytes] = stack.enter_context(zmq.Context.instance().socket(zmq.DEALER))
     made.setsockopt(zmq.LINGER, 0)
     made.setsockopt(zmq.RCVTIMEO, WAIT_SECONDS * 1000)
-    made.setsockopt(zmq.CURVE_PUBLICKEY, bytes.fromhex(key.public))
-    made.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(key.secret))
-    made.setsockopt(zmq.CURVE_SERVERKEY, bytes.fromhex(it.server))
+    present_key(made, key)
     if routing_id:
         made.setsockopt(zmq.ROUTING_ID, routing_id)
     return made
@@ -405,6 +407,137 @@ def test_nothing_counts_that_a_busy_client_sends_after_its_key_was_revoked(keyed
         assert isinstance(pushing.exception(WAIT_SECONDS), Unauthorised)
         (after,) = client.projects.list().items
         assert after.counts == before.counts
+
+
+def test_no_report_of_a_busy_fetcher_counts_after_its_key_was_revoked(keyed: KeyedFactory) -> None:
+    it = keyed().start()
+    thief, other = it.key("thief"), it.key("other")
+
+    is_over = Event()
+
+    def work(client: Client) -> None:
+        while not is_over.is_set():
+            with suppress(RequestTimeout):
+                for task in client.select(100):
+                    client.done(task)
+
+    with it.client(thief, timeout=1.0) as stolen, it.client(other) as client, ThreadPoolExecutor() as threads:
+        client.push_many("p", [f"http://site/{number}" for number in range(10_000)])
+        working = threads.submit(work, stolen)
+        while client.projects.list().items[0].counts.success < 100:
+            pass
+        access_file.revoke(it.path, "thief")
+        it.daemon.wait_for_log("key-revoked key=thief connections=1")
+        client.daemon.show()  # what was being decided then has been
+        (before,) = client.projects.list().items
+        is_over.set()
+        working.result(WAIT_SECONDS)
+        (after,) = client.projects.list().items
+
+    assert after.counts.success == before.counts.success < 10_000
+    assert (after.counts.processing, after.counts.ready) == (0, 10_000 - after.counts.success)
+
+
+def test_a_worker_whose_key_was_refused_for_a_while_is_served_again_without_a_restart(
+    keyed: KeyedFactory, tmp_path: Path
+) -> None:
+    it = keyed().start()
+    key, other = it.key("web1"), it.key("other")
+    new = it.key("web1", is_known=False)
+    write_new_key(tmp_path / "web1.key", key)
+    done: list[str] = []
+    worker = Worker(
+        lambda task: done.append(task.url), ["p"], client=it.daemon.url, key=tmp_path / "web1.key", max_tasks=2
+    )
+
+    with it.client(other) as client, ThreadPoolExecutor() as threads:
+        client.push("p", "http://site/1")
+        serving = threads.submit(lambda: asyncio.run(worker.serve()))
+        while not client.projects.list().items[0].counts.success:
+            pass
+        access_file.rotate(it.path, "web1", new.public)
+        access_file.finish_rotation(it.path, "web1")
+        while client.daemon.show().shell["keys_refused"] < 3:
+            pass
+        access_file.rotate(it.path, "web1", key.public)
+        client.push("p", "http://site/2")
+        serving.result(WAIT_SECONDS)
+
+    assert done == ["http://site/1", "http://site/2"]
+
+
+class Wiretap(socketserver.ThreadingTCPServer):
+    """Proxy before a daemon that keeps all bytes of both directions."""
+
+    daemon_threads = True
+
+    def __init__(self, url: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Tapped)
+        self.there = ("127.0.0.1", int(url.rpartition(":")[2]))
+        self.url = f"tcp://127.0.0.1:{self.server_address[1]}"
+        self.heard: list[bytes] = []
+        Thread(target=self.serve_forever, daemon=True).start()
+
+    def __exit__(self, *reason: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _Tapped(socketserver.BaseRequestHandler):
+    server: Wiretap
+
+    def handle(self) -> None:
+        with socket.create_connection(self.server.there) as daemon, ThreadPoolExecutor() as threads:
+            threads.submit(self._pass, daemon, self.request)
+            self._pass(self.request, daemon)
+
+    def _pass(self, source: socket.socket, target: socket.socket) -> None:
+        """Pass bytes on until one of both ends."""
+        with suppress(OSError):
+            while piece := source.recv(1 << 16):
+                self.server.heard.append(piece)
+                target.sendall(piece)
+        for each in (source, target):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("has_keys", [True, False])
+def test_an_eavesdropper_reads_tasks_without_keys_and_nothing_with_them(
+    has_keys: bool, keyed: KeyedFactory, daemon: DaemonFactory
+) -> None:
+    if has_keys:
+        it = keyed()
+        key, url = it.key("secretname"), it.start().daemon.url
+    else:
+        key, url = None, daemon().url
+
+    with Wiretap(url) as tap, Client(tap.url, key=key, timeout=WAIT_SECONDS) as client:
+        assert client.push("secretproject", "http://secretsite/", taskid="secrettask") == "new"
+        (task,) = client.select()
+        client.done(task)
+        assert client.tasks.get("secretproject", "secrettask").state == "success"
+    said = b"".join(tap.heard)
+
+    for word in (b"secretproject", b"secretsite", b"secrettask"):
+        assert (word in said) is not has_keys
+    assert len(said) > 500
+    assert b"secretname" not in said
+
+
+def test_a_false_daemon_that_knows_the_client_gets_nothing_and_the_client_says_why(
+    keyed: KeyedFactory, daemon: DaemonFactory, tmp_path: Path
+) -> None:
+    (tmp_path / "false").mkdir()
+    false = Keyed(daemon(start=False), tmp_path / "false")
+    key = keyed().key("web1")  # of the true daemon, which need not run
+    access_file.authorise(false.path, "web1", key.public, "admin")
+    false.start()
+
+    assert "its public key is another" in why(false.daemon.url, key)
+    with false.client(false.key("its-own")) as spy:
+        assert spy.projects.list().items == []
+    assert "key-met key=web1" not in false.daemon.log()
 
 
 def test_an_address_that_begins_too_many_connections_is_cut_before_the_handshake_and_let_in_later(

@@ -21,6 +21,7 @@ from taskqueue import AsyncClient, Client, RequestRejected, Worker, new_task
 from taskqueue.access import access_file
 from taskqueue.access.key_file import KeyFile, make_key, server_key, write_new_key
 from taskqueue.access.rights import request_name
+from taskqueue.client.connection.connection import present_key
 from taskqueue.protocol.base import WaitingRequest
 from taskqueue.protocol.callers import RIGHTS_OF, ROLES, Right, Role
 from taskqueue.protocol.codec import encode
@@ -98,10 +99,7 @@ def dealer(url: str, key: KeyFile) -> Iterator[zmq.Socket[bytes]]:
     with made as socket:
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.RCVTIMEO, WAIT_SECONDS * 1000)
-        for option, half in (
-            (zmq.CURVE_PUBLICKEY, key.public), (zmq.CURVE_SECRETKEY, key.secret), (zmq.CURVE_SERVERKEY, key.server),
-        ):  # fmt: skip
-            socket.setsockopt(option, bytes.fromhex(half))
+        present_key(socket, key)
         socket.connect(url)
         yield socket
 
