@@ -90,8 +90,19 @@ def locked_folder(path: Path) -> Iterator[None]:
 def _check(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise ConfigError(f"{path} is not a file")
-    if found.st_uid not in (os.geteuid(), 0):
-        raise ConfigError(f"{path} belongs to user {found.st_uid}, who could let anyone in; make yourself its owner")
-    if found.st_mode & OTHERS:
-        mode = stat.S_IMODE(found.st_mode)
-        raise ConfigError(f"{path} has mode {mode:04o}, so others may read or write it: chmod 600 {path}")
+    if flaw := flaw_of(found.st_uid, stat.S_IMODE(found.st_mode), os.geteuid()):
+        raise ConfigError(f"{path} {flaw} {path}")
+
+
+def flaw_of(owner: int, mode: int, reader: int) -> str:
+    """Return why a file with this owner and mode is not private to a reader; empty: it is.
+
+    Root may have given a file of its own to the reader's group. systemd passes credentials on like that: it gives the
+    reader an access list, of which the mode, 0440, shows only the mask. Kubernetes does so with its fsGroup.
+    """
+    if owner not in (reader, 0):
+        return f"belongs to user {owner}, who could let anyone in; make yourself its owner: chown {reader}"
+    allowed = stat.S_IRGRP if owner != reader else 0
+    if mode & OTHERS & ~allowed:
+        return f"has mode {mode:04o}, so others may read or write it: chmod {'440' if allowed else '600'}"
+    return ""
