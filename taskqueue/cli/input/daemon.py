@@ -260,10 +260,26 @@ def key_for(address: str, key: Path | None, keys: Path | None = None) -> Path | 
     Args:
         keys: the access file; None: named by the environment, or where it is by default.
     """
-    if key is not None or not address.startswith(LOCAL_ADDRESSES):
+    if key is not None or not _is_here(address):
         return key
     local = Path(keys or os.environ.get("TASKQUEUE_DAEMON_KEYS") or ACCESS_FILE).parent / LOCAL_KEY
     return local if os.access(local, os.R_OK) else None
+
+
+def _is_here(address: str) -> bool:
+    """Whether a daemon at this address runs on this machine; no name but localhost is looked up."""
+    if address.startswith(LOCAL_ADDRESSES):
+        return True
+    from ipaddress import ip_address
+    from urllib.parse import urlsplit
+
+    try:
+        host = ip_address(urlsplit(address).hostname or "")
+        with socket.socket(socket.AF_INET6 if host.version == 6 else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(host), 0))  # only an address of this machine can be bound
+    except (ValueError, OSError):
+        return False
+    return True
 
 
 def _address(context: click.Context, option: click.Parameter, written: str) -> str:
