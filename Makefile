@@ -23,7 +23,7 @@ SITE   ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test programs lint client messages types unit contract properties simulation integration nightly lowest compiled \
-        test-compiled cover mutants docs hooks attack chaos failovers pauses politeness fuzz bench bench-full screenshots clean
+        test-compiled cover mutants docs hooks attack walk chaos failovers pauses politeness fuzz bench bench-full screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -173,6 +173,9 @@ attack: $(STAMP) ## a real daemon beside every kind of bad peer, without and wit
 	-$(BIN)/python -m tests.attack --keys --json $(ATTACKS)/keys.json
 	$(BIN)/python -m tests.attack --report
 	$(BIN)/python -m tests.attack.page
+
+walk: $(STAMP) ## five network namespaces as machines: what strangers, wrong keys and revoked keys are told
+	$(BIN)/python -m tests.walk
 
 chaos: $(STAMP) ## kills, power cuts, a failing disk and damage beneath a real daemon, ten minutes, and its ledger
 	$(BIN)/python -m tests.chaos --write
