@@ -40,6 +40,7 @@ GONE = {"reload", "stop", "watch", "fetchers", "wait"}
 """Commands of earlier versions, which have become verbs of nouns."""
 PROOF = re.compile(r"\[✓\]\(\.\./\.\./(tests/[\w/]+\.py) \"(test_\w+)\"\)")
 RULES = ROOT / "docs" / "reference" / "rules.md"
+SECURITY = ROOT / "docs" / "reference" / "security.md"
 CODE = re.compile(r"Rejected\(\s*\"([\w-]+)\"|code=\"([\w-]+)\"")
 
 LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)#?([^)\s]*)\)")
@@ -324,6 +325,13 @@ def test_each_rule_names_a_test_that_exists() -> None:
 
     assert not bare
     assert not missing
+
+
+def test_the_page_of_security_names_tests_that_exist() -> None:
+    named = PROOF.findall(SECURITY.read_text())
+
+    assert named
+    assert not [name for path, name in named if name not in _tests_of(ROOT / path)]
 
 
 def test_each_test_of_the_rules_is_named_by_a_rule() -> None:
