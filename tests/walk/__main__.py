@@ -191,8 +191,8 @@ def walk(it: Walk) -> None:
     server = it.run(it.daemon, "taskqueue", "key", "server", why="its public key").split()[-1]
     it.begin(it.daemon, "log", *start)
     it.await_log(it.daemon, "log", "listens on")
-    it.new_key(it.fetcher, "web1", server, "--role", "fetcher")
-    it.new_key(it.processor, "parser1", server, "--role", "fetcher")
+    it.new_key(it.fetcher, "web1", server, "--role", "fetcher", "--projects", "news*")
+    it.new_key(it.processor, "parser1", server, "--role", "fetcher", "--projects", "news*")
     it.new_key(it.operator, "ops", server, "--role", "operator")
     it.run(it.daemon, "taskqueue", "key", "list", why="who may come in")
 
@@ -215,7 +215,7 @@ def work(it: Walk) -> None:
     it.run(it.fetcher, "taskqueue", "project", "pause", "news", status=1, why="a fetcher may not pause")
     it.run(it.operator, "taskqueue", "project", "pause", "news", why="an operator may")
     it.run(it.operator, "taskqueue", "project", "resume", "news", why="and resume")
-    it.run(it.operator, "taskqueue", "project", "set", "news", "rate=5", status=1, why="settings are an admin's")
+    it.run(it.operator, "taskqueue", "project", "set", "news", "rate=5", status=REFUSED, why="settings are an admin's")
 
 
 def strangers(it: Walk, server: str) -> None:
