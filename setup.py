@@ -1,4 +1,4 @@
-"""Build script: what is compiled if TASKQUEUE_COMPILE is 1, and the description; everything else is in setup.cfg."""
+"""Build script: what is compiled if TASKQUEUE_COMPILE is 1, and the package's page; everything else is in setup.cfg."""
 
 from __future__ import annotations
 
@@ -36,10 +36,14 @@ BEST = "3"
 """Default of MYPYC_OPT_LEVEL; a quick build sets 1."""
 ACROSS_FILES = ["-flto=auto", "-fno-semantic-interposition"]
 """Calls from one module to another are compiled like those within one: 0.94 to 0.98 of the CPU of a lifecycle."""
-PICTURE = re.compile(r"(!\[[^\]]*\]\(|<img [^>]*?src=\")(?![a-z]+:|#)([^)\"\s]+)")
-"""Markup of a picture of this repository, and its path."""
-RELATIVE = re.compile(r"(\]\(|<a [^>]*?href=\")(?![a-z]+:|#)([^)\"\s]+)")
-"""Markup of a link to a file of this repository, and its path."""
+REPOSITORY = os.environ.get("TASKQUEUE_REPOSITORY", "").rstrip("/")
+"""Web address of the repository; only the build of a release knows it."""
+HERE = r"(?![a-z]+:|#)[^)\s]+"
+"""Path of a file of this repository in a link."""
+PICTURE = re.compile(rf"(!\[[^\]]*\]\()({HERE})")
+LINK = re.compile(rf"(\]\()({HERE})")
+WHOLE_PICTURE = re.compile(rf"!\[[^\]]*\]\({HERE}\)\n*")
+LINKED_TEXT = re.compile(rf"\[([^\]]*)\]\({HERE}\)")
 HAS_STRUCTS = re.compile(r"^from msgspec import .*\bStruct\b", re.MULTILINE)
 """Structs stay interpreted, and so do the modules that define them."""
 
@@ -52,19 +56,22 @@ def configured() -> ConfigParser:
 
 
 def description() -> str:
-    """README.md, in which relative links lead into the repository if project_urls of setup.cfg has its address."""
+    """README.md without relative links: they lead into the repository, or become text if its address is unknown."""
     text = Path("README.md").read_text(encoding="utf-8")
-    urls = dict(re.findall(r"^(\w[\w ]*?) *= *(\S+)$", configured()["metadata"].get("project_urls", ""), re.MULTILINE))
-    address = (urls.get("Source") or next(iter(urls.values()), "")).rstrip("/")
-    if not address:
-        return text
     parts = re.split(r"(^```.*?^```$)", text, flags=re.DOTALL | re.MULTILINE)
     # Every second part is a block of code.
-    parts[::2] = [
-        RELATIVE.sub(rf"\1{address}/blob/main/\2", PICTURE.sub(rf"\1{address}/raw/main/\2", part))
-        for part in parts[::2]
-    ]
+    if REPOSITORY:
+        lead = rf"\1{REPOSITORY}/blob/main/\2"
+        parts[::2] = [LINK.sub(lead, PICTURE.sub(rf"\1{REPOSITORY}/raw/main/\2", part)) for part in parts[::2]]
+    else:
+        parts[::2] = [re.sub(LINKED_TEXT, r"\1", re.sub(WHOLE_PICTURE, "", part)) for part in parts[::2]]
     return "".join(parts)
+
+
+def project_urls() -> dict[str, str]:
+    """Links of the package's page; none if the address of the repository is unknown."""
+    pages = {"Source": "", "Documentation": "/blob/main/docs/index.md", "Changelog": "/blob/main/CHANGELOG.md"}
+    return {name: f"{REPOSITORY}{page}" for name, page in pages.items()} if REPOSITORY else {}
 
 
 def sources() -> list[str]:
@@ -100,10 +107,13 @@ def needed() -> list[str]:
     return ["mypy[mypyc] >= 2.4", *(line for line in lines if line and not line.startswith("#"))]
 
 
+PAGE = {"long_description": description(), "project_urls": project_urls()}
+"""What only the package's page shows."""
+
 if os.environ.get("TASKQUEUE_COMPILE") != "1":
-    setup(long_description=description())
+    setup(**PAGE)
 elif COMPILING.isdisjoint(sys.argv):
     # pip asks first what it is to install before it builds, and what the package is called.
-    setup(setup_requires=needed(), long_description=description())
+    setup(setup_requires=needed(), **PAGE)
 else:
-    setup(ext_modules=extensions(), long_description=description())
+    setup(ext_modules=extensions(), **PAGE)

@@ -6,6 +6,7 @@ docs/**.md ──fill──► Markdown ──parse──► links ──into th
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 import sys
@@ -28,6 +29,7 @@ from tools import reference  # noqa: E402
 
 SETUP = ConfigParser()
 SETUP.read(ROOT / "setup.cfg", encoding="utf-8")
+REPOSITORY = os.environ.get("TASKQUEUE_REPOSITORY", "").rstrip("/")
 
 project = "taskqueue"
 author = SETUP["metadata"]["author"]
@@ -119,8 +121,8 @@ def _turned(node: nodes.Element, docname: str) -> nodes.Element:
         raise ExtensionError(f"docs/{docname}.md: {path} doesn't exist")
     if heading and heading not in reference.headings((ROOT / path).read_text(encoding="utf-8")):
         raise ExtensionError(f"docs/{docname}.md: {path} has no heading {heading}")
-    if address := reference.repository():
-        place = f"{address}/blob/main/{path}" + (f"#{heading}" if heading else "")
+    if REPOSITORY:
+        place = f"{REPOSITORY}/blob/main/{path}" + (f"#{heading}" if heading else "")
         return nodes.reference("", "", *node.children, refuri=place)
     return nodes.inline("", "", *node.children)
 

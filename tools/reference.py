@@ -17,7 +17,6 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from configparser import ConfigParser
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -48,14 +47,6 @@ def fill(text: str) -> str:
         KeyError: a mark has an unknown name.
     """
     return MARK.sub(lambda mark: MADE[mark[1]](*filter(None, [mark[2]])), text)
-
-
-def repository() -> str:
-    """Web address of the repository: Source of project_urls in setup.cfg, else the first one; empty without any."""
-    config = ConfigParser()
-    config.read(ROOT / "setup.cfg", encoding="utf-8")
-    urls = dict(re.findall(r"^(\w[\w ]*?) *= *(\S+)$", config["metadata"].get("project_urls", ""), re.MULTILINE))
-    return (urls.get("Source") or next(iter(urls.values()), "")).rstrip("/")
 
 
 def headings(text: str) -> set[str]:

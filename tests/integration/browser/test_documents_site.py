@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -28,13 +29,16 @@ Built = tuple[Path, "subprocess.CompletedProcess[str]"]
 """Folder of the site, and how Sphinx ended."""
 
 
-def make_docs(root: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+def make_docs(
+    root: Path, folder: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Make the site of a tree in a folder, as ``make docs`` does."""
     found = re.search(r"^SPHINX := \$\(BIN\)/python (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert found is not None
     options = found[1].replace("build/doctrees", str(folder / "doctrees")).split()
     command = [sys.executable, *options, str(root / "docs"), str(folder / "html")]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
+    variables = os.environ | (environment or {})
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=root, env=variables)
 
 
 def small_site(folder: Path, index: str) -> subprocess.CompletedProcess[str]:
@@ -43,9 +47,8 @@ def small_site(folder: Path, index: str) -> subprocess.CompletedProcess[str]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, folder / name)
     (folder / "docs" / "index.md").write_text(index)
-    address = "[metadata]\nproject_urls =\n    Source = https://forge.example/a/b\n"
-    (folder / "setup.cfg").write_text((ROOT / "setup.cfg").read_text().replace("[metadata]\n", address, 1))
-    return make_docs(folder, folder)
+    shutil.copy(ROOT / "setup.cfg", folder)
+    return make_docs(folder, folder, {"TASKQUEUE_REPOSITORY": "https://forge.example/a/b"})
 
 
 @pytest.fixture(scope="module")
