@@ -50,7 +50,7 @@ NOUNS: Final = {
     "fetcher": "list, show, drain, resume",
     "operation": "list, show, wait, cancel",
     "store": "init, show, check, backup, restore …",
-    "config": "init, check",
+    "config": "init, check, alerts, board",
     "web": "start",
     "key": "generate, authorise, set, list, may, revoke …",
 }

@@ -166,7 +166,7 @@ def test_links_of_the_readme_lead_into_the_repository_or_become_text(tree: Path,
     assert described(small, tmp_path / "alone", "").get_payload() == CUT_LOOSE
 
 
-def test_what_is_installed_from_the_wheel_writes_a_config_file_that_it_calls_good(wheel: Path, tmp_path: Path) -> None:
+def test_what_is_installed_from_the_wheel_writes_the_config_files_of_this_tree(wheel: Path, tmp_path: Path) -> None:
     installed = tmp_path / "installed"
     with ZipFile(wheel) as archive:
         archive.extractall(installed)
@@ -184,3 +184,5 @@ def test_what_is_installed_from_the_wheel_writes_a_config_file_that_it_calls_goo
     assert where.stdout.startswith(str(installed))
     assert "taskqueue.toml: written" in run("config", "init")
     assert "taskqueue.toml: good" in run("config", "check", "taskqueue.toml")
+    assert run("config", "board") == (ROOT / "conf" / "grafana-dashboard.json").read_text()
+    assert run("config", "alerts") == (ROOT / "conf" / "prometheus-alerts.yml").read_text()

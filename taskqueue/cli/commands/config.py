@@ -1,7 +1,8 @@
-"""``taskqueue config``: write a first config file, or check one."""
+"""``taskqueue config``: write a first config file, check one, or print those of Prometheus and Grafana."""
 
 from __future__ import annotations
 
+from importlib.resources import files
 from shlex import quote
 
 import click
@@ -13,12 +14,13 @@ CONFIG_FILE = "taskqueue.toml"
 
 @click.group()
 def config() -> None:
-    """Write a config file, or check one.
+    """Write or check config files.
 
     \b
     Example:
       taskqueue config init
       taskqueue config check taskqueue.toml
+      taskqueue config alerts > prometheus-alerts.yml
     """
 
 
@@ -67,3 +69,33 @@ def check(file: str) -> None:
     projects = sorted(read.projects)
     plural = "" if len(projects) == 1 else "s"
     say(f"{file}: good, {len(projects)} project{plural}: {', '.join(projects) or 'none'}")
+
+
+@config.command()
+def board() -> None:
+    """Print a dashboard for Grafana.
+
+    Import it there under Dashboards, New, Import. It shows what Prometheus scrapes from the page.
+
+    \b
+    Example:
+      taskqueue config board > taskqueue.json
+    """
+    _print("grafana-dashboard.json")
+
+
+@config.command()
+def alerts() -> None:
+    """Print alerts for Prometheus.
+
+    Name the file under rule_files of prometheus.yml.
+
+    \b
+    Example:
+      taskqueue config alerts > prometheus-alerts.yml
+    """
+    _print("prometheus-alerts.yml")
+
+
+def _print(name: str) -> None:
+    say_lines(files("taskqueue.web").joinpath(name).read_text("utf-8").removesuffix("\n"))
