@@ -8,6 +8,7 @@ STAMP  := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 COVER_STAMP := $(VENV)/.installed-cover
 DOCS_STAMP := $(VENV)/.installed-docs
+PACKAGE_STAMP := $(VENV)/.installed-package
 BENCH  := $(BIN)/python -m benchmarks
 # Everything is read anew, as generated pages depend on code that Sphinx doesn't watch. Broken links are warnings.
 SPHINX := $(BIN)/python -m sphinx -b html -d build/doctrees -j auto -E -q -n -W --keep-going
@@ -23,7 +24,7 @@ SITE   ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test programs lint client messages types unit contract properties simulation integration nightly lowest compiled \
-        test-compiled cover mutants docs hooks attack walk chaos failovers pauses politeness fuzz bench bench-full screenshots clean
+        test-compiled cover mutants docs manual package hooks attack walk chaos failovers pauses politeness fuzz bench bench-full screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -162,6 +163,23 @@ docs: $(DOCS_STAMP) ## the documents and the generated reference as HTML, in bui
 	@$(SPHINX) docs build/docs
 	@echo "the documents are in build/docs/index.html"
 
+manual: $(RUN_STAMP) ## the manual pages and completions of the commands' own help, in share
+	@rm -rf share
+	@$(BIN)/python -m tools.manual share
+
+$(PACKAGE_STAMP): $(RUN_STAMP)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[package]'
+	@touch $@
+
+# The package's page has links only where TASKQUEUE_REPOSITORY is the address of the repository, which pyroma asks for. The
+# developers have no address for mail, which it would count, too.
+package: $(PACKAGE_STAMP) manual ## archive of the sources and wheel, in dist, and what strict checkers say of them
+	@rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(BIN)/pyroma --skip-tests AuthorEmail --min $(if $(TASKQUEUE_REPOSITORY),10,9) dist/*.tar.gz
+
 hooks: $(STAMP) ## let git check style, imports and message at each commit, types before each push
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[hooks]'
 	@$(BIN)/pre-commit install
@@ -251,5 +269,5 @@ screenshots: $(STAMP) programs ## the documents' pictures, of a crawl of some mi
 	@$(BIN)/python -m tests.integration.browser.screenshots
 
 clean: ## remove what the other targets made
-	rm -rf $(VENV) $(LOWEST) $(COMPILED) data build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf $(VENV) $(LOWEST) $(COMPILED) data build dist share *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
           .coverage*

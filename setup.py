@@ -107,13 +107,19 @@ def needed() -> list[str]:
     return ["mypy[mypyc] >= 2.4", *(line for line in lines if line and not line.startswith("#"))]
 
 
-PAGE = {"long_description": description(), "project_urls": project_urls()}
-"""What only the package's page shows."""
+def manual() -> list[tuple[str, list[str]]]:
+    """Manual pages and completions of shells, by folder, if ``make manual`` has made them."""
+    paths = [path for path in sorted(Path("share").rglob("*")) if path.is_file()]
+    return [(str(path.parent), [str(path)]) for path in paths]
+
+
+ALWAYS = {"long_description": description(), "project_urls": project_urls(), "data_files": manual()}
+"""What is not in setup.cfg of every build."""
 
 if os.environ.get("TASKQUEUE_COMPILE") != "1":
-    setup(**PAGE)
+    setup(**ALWAYS)
 elif COMPILING.isdisjoint(sys.argv):
     # pip asks first what it is to install before it builds, and what the package is called.
-    setup(setup_requires=needed(), **PAGE)
+    setup(setup_requires=needed(), **ALWAYS)
 else:
-    setup(ext_modules=extensions(), **PAGE)
+    setup(ext_modules=extensions(), **ALWAYS)

@@ -15,11 +15,15 @@ from zipfile import ZipFile
 
 import pytest
 
+from tools.manual import COMPLETIONS
+
 ROOT = Path(__file__).parents[2]
 NOT_SOURCES = (
-    ".git", ".venv*", "build", "dist", "data", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis", ".coverage*",
+    ".git", ".venv*", "build", "dist", "share", "data", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis",
+    ".coverage*",
 )  # fmt: skip
 """Names of files in a checkout that are no sources."""
+SHELL_FILES = {f"share/{path}" for path in COMPLETIONS.values()}
 ADDRESS = "https://forge.example/a/b"
 DESCRIBE = "import sys; from setuptools import build_meta; build_meta.prepare_metadata_for_build_wheel(sys.argv[1])"
 PACK = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
@@ -69,9 +73,10 @@ def described(tree: Path, target: Path, address: str) -> Message:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy of the sources, so that nothing which is made of them lies about here."""
+    """Copy of the sources with what ``make manual`` makes; nothing which is made of them lies about here."""
     copy = tmp_path_factory.mktemp("copy") / "tree"
     shutil.copytree(ROOT, copy, symlinks=True, ignore=shutil.ignore_patterns(*NOT_SOURCES))
+    subprocess.run([sys.executable, "-m", "tools.manual", "share"], cwd=copy, check=True)
     return copy
 
 
@@ -115,7 +120,9 @@ def test_the_archive_of_the_sources_has_every_file_and_is_what_a_wheel_is_built_
     assert {name.partition("/")[0] for name in packed} >= {"conf", "docs", "examples", "taskqueue", "tests", "tools"}
 
 
-def test_the_wheel_has_every_module_page_and_script_the_default_config_the_types_and_the_licence(wheel: Path) -> None:
+def test_the_wheel_has_modules_pages_scripts_the_default_config_the_types_the_manual_and_the_licence(
+    wheel: Path,
+) -> None:
     with ZipFile(wheel) as archive:
         names = set(archive.namelist())
         config = archive.read("taskqueue/server/taskqueue.toml")
@@ -124,7 +131,9 @@ def test_the_wheel_has_every_module_page_and_script_the_default_config_the_types
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "taskqueue").rglob("*.py")}
     pages = {str(path.relative_to(ROOT)) for path in (ROOT / "taskqueue/web").rglob("*.*") if "__" not in str(path)}
     assert modules | pages | {"taskqueue/py.typed"} <= names
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"taskqueue"}
+    data = {name.partition(".data/data/")[2] for name in names} - {""}
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name and ".data/" not in name} == {"taskqueue"}
+    assert data >= {"share/man/man1/taskqueue.1", "share/man/man1/taskqueue-work.1", *SHELL_FILES}
     assert config == (ROOT / "conf" / "taskqueue.toml").read_bytes()
     assert licence == (ROOT / "LICENSE").read_bytes()
 
