@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
+import tempfile
 from email import message_from_string
 from email.message import Message
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+import yaml
 
 from tools.manual import COMPLETIONS
 
@@ -195,3 +200,144 @@ def test_what_is_installed_from_the_wheel_writes_the_config_files_of_this_tree(w
     assert "taskqueue.toml: good" in run("config", "check", "taskqueue.toml")
     assert run("config", "board") == (ROOT / "conf" / "grafana-dashboard.json").read_text()
     assert run("config", "alerts") == (ROOT / "conf" / "prometheus-alerts.yml").read_text()
+
+
+# ---------------------------------------------------------------------------------------- containers
+
+COMPOSE = yaml.safe_load((ROOT / "compose.yml").read_text())
+DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", "")
+ORDINARY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.getuid() == 0 else []
+ALONE = [*ORDINARY, "unshare", "--map-root-user", "--net"]
+"""Begins a command as an ordinary user in a network of its own."""
+UP = "import fcntl,socket,struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sh14x', b'lo', 1))"
+"""Sets the flag IFF_UP of the loopback interface."""
+GET = "import sys,urllib.request as r; print(r.urlopen(r.Request(sys.argv[1], headers={{{0}}})).status)"
+
+INSTALL = "python -m pip install --no-deps --ignore-installed"
+"""Beside the packages of the tests, which stand for all wheels but one."""
+STEPS = """
+exec 2>&1
+trap 'kill $site $first $second $daemon 2> /dev/null || :' EXIT
+umask 022
+python -c "{up}"
+{environment}
+{install}
+cd {data}
+{keys}
+{keys}
+({daemon}) & daemon=$!
+until {health} > /dev/null; do kill -0 $daemon; done
+{health}
+python -c "{get}" http://127.0.0.1:7401/metrics
+python -m http.server 8000 --bind 127.0.0.1 --directory {site} & site=$!
+taskqueue project start demo > /dev/null
+taskqueue push demo http://127.0.0.1:8000/
+({worker}) & first=$!
+({worker}) & second=$!
+until test $(taskqueue fetcher list | grep -c demo) = 2; do kill -0 $first $second; done
+taskqueue project wait demo --timeout 200s > /dev/null
+taskqueue task list demo
+kill $first $second && wait $first $second
+kill $daemon && wait $daemon
+"""
+
+
+def instruction(name: str) -> list[str]:
+    """Texts of an instruction of the last stage of the Dockerfile."""
+    return re.findall(rf"^{name} (.*)$", DOCKERFILE.rpartition("\nFROM ")[2], re.MULTILINE)
+
+
+def exported(service: str) -> str:
+    """Shell words that set the variables of a service of the compose file."""
+    variables = COMPOSE["services"][service]["environment"]
+    return " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+
+
+@pytest.fixture
+def python_of_all() -> str:
+    """This Python, or one of the same version that an ordinary user may run, with the packages of this one."""
+    packages = {"PYTHONPATH": sysconfig.get_path("purelib")}
+    for each in filter(None, (sys.executable, shutil.which(f"/usr/bin/python3.{sys.version_info.minor}"))):
+        command = [*ALONE, each, "-c", "import msgspec, venv"]
+        if subprocess.run(command, env=packages, check=False, capture_output=True).returncode == 0:
+            return each
+    pytest.skip("needs a network namespace, and a Python that an ordinary user may run in it")
+
+
+def test_the_steps_of_dockerfile_and_compose_file_crawl_a_site(wheel: Path, python_of_all: str) -> None:
+    with tempfile.TemporaryDirectory() as made:
+        root = Path(made)
+        folders = {name: root / name for name in ("data", "keys", "tokens", "handlers", "wheels", "site")}
+        for folder in folders.values():
+            folder.mkdir()
+        shutil.copy(wheel, folders["wheels"])
+        shutil.copytree(ROOT / "examples", folders["handlers"], dirs_exist_ok=True)
+        (folders["site"] / "index.html").write_text('<a href="about.html">About</a>')
+        (folders["site"] / "about.html").write_text("About this site")
+        venv = root / "venv"
+        subprocess.run([python_of_all, "-m", "venv", "--without-pip", venv], check=True)
+        (packages,) = venv.glob("lib/*/site-packages")
+        (packages / "others.pth").write_text(sysconfig.get_path("purelib"))
+        for path in (root, *root.rglob("*")):
+            if ORDINARY and not path.is_symlink():
+                os.chown(path, 65534, 65534)
+
+        services = COMPOSE["services"]
+        (install,) = (run for run in instruction("RUN") if "pip install" in run)
+        (entry,), (command,), (health,), (environment,) = map(instruction, ("ENTRYPOINT", "CMD", "HEALTHCHECK", "ENV"))
+        said = re.search(r"CMD (\[.*\])", health)
+        assert said is not None
+        steps = STEPS.format(
+            up=UP,
+            environment=f"export {shlex.join(shlex.split(environment))}",
+            install=install[install.index("pip install") :].replace("pip install", INSTALL),
+            data="/data",
+            keys=f"sh -ec {shlex.quote(services['keys']['command'][0].replace('$$', '$'))}",
+            daemon=f"{exported('daemon')} exec {shlex.join(json.loads(entry) + json.loads(command))}",
+            health=shlex.join(json.loads(said[1])),
+            get=GET.format("'Host': 'daemon', 'Authorization': 'Bearer ' + open('/tokens/prometheus').read().strip()"),
+            site="/site",
+            worker=f"cd /handlers && {exported('worker')} "
+            f"exec {shlex.join(json.loads(entry) + services['worker']['command'])}",
+        )
+        steps = steps.replace("tcp://daemon:", "tcp://127.0.0.1:")
+        steps = re.sub(rf"(?<![\w./])/({'|'.join(folders)})\b", rf"{root}/\1", steps)
+
+        ran = subprocess.run(
+            [*ALONE, "sh", "-ec", steps], capture_output=True, text=True, timeout=280, check=False,
+            env={"PATH": f"{venv}/bin:/usr/bin:/bin"},
+        )  # fmt: skip
+
+    assert ran.returncode == 0, ran.stdout
+    assert "\n200\n" in ran.stdout
+    assert "2 succeeded, 0 failed" in ran.stdout
+    assert ran.stdout.count("event=stopped") == 2
+    assert ran.stdout.count("workers may connect, as fetcher") == 1
+
+
+def test_the_compose_file_is_as_its_schema_says() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yml"]
+
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert said.returncode == 0, said.stdout
+
+
+def test_what_compose_file_and_manifests_name_is_there() -> None:
+    manifests = list(yaml.safe_load_all((ROOT / "conf" / "kubernetes.yaml").read_text()))
+    _, daemon, workers = (each["spec"].get("template", {}).get("spec") for each in manifests)
+    (served,), (working,) = daemon["containers"], workers["containers"]
+    services, configs = COMPOSE["services"], COMPOSE["configs"]
+    probes = [served[name]["exec"]["command"] for name in ("startupProbe", "livenessProbe")]
+    (health,), (command,) = instruction("HEALTHCHECK"), instruction("CMD")
+
+    assert all((ROOT / config["file"]).is_file() for config in configs.values() if "file" in config)
+    assert {each["source"] for name in services for each in services[name].get("configs", ())} == configs.keys()
+    mounted = {each.partition(":")[0] for service in services.values() for each in service["volumes"]}
+    assert mounted == {"./examples", *COMPOSE["volumes"]}
+    assert yaml.safe_load(configs["prometheus"]["content"])["scrape_configs"][0]["job_name"] == "taskqueue"
+    assert probes == [json.loads(health.partition("CMD ")[2])] * 2
+    assert served["args"] == json.loads(command)
+    assert working["args"] == services["worker"]["command"]
+    assert workers["terminationGracePeriodSeconds"] > int(working["args"][-1].removesuffix("s"))
+    assert services["worker"]["stop_grace_period"] == f"{workers['terminationGracePeriodSeconds']}s"
