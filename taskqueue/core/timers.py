@@ -23,6 +23,7 @@ from taskqueue.core.model.session import Session
 from taskqueue.core.model.task import PROCESSING, key_time
 from taskqueue.core.moves import answer_waiters, flows, lease_end, slots, statistics
 from taskqueue.core.moves.handout import offer
+from taskqueue.core.moves.push import queue_up
 from taskqueue.core.requests import fetchers
 from taskqueue.core.state import BootKey, State, WallKey
 from taskqueue.core.steps import completion, operations
@@ -79,12 +80,16 @@ def _keep_to_the_wall_clock(turn: TurnState, budget: int) -> None:
 def _promote_in_turns(turn: TurnState, most: int) -> int:
     """Make up to ``most`` due tasks ready, in equal shares for all projects that have some; return how many."""
     pending, left = turn.state.pending, most
+    stuck: list[Project] = []
     while left > 0 and pending.overdue:
         share = max(1, left // len(pending.overdue))
         for project in pending.take_overdue(left):
-            left -= _promote(turn, project, share)
+            promoted = _promote(turn, project, share)
+            left -= promoted
             if project.queue.first_due(turn.now.wall) is not None:
-                pending.promote(project)
+                (pending.promote if promoted else stuck.append)(project)
+    for project in stuck:
+        pending.promote(project)
     return most - left
 
 
@@ -146,12 +151,23 @@ def _queue_up_due(turn: TurnState, project: Project, budget: int) -> int:
 
 
 def _promote(turn: TurnState, project: Project, most: int) -> int:
-    """Make up to ``most`` due tasks of a project ready; return how many."""
+    """Make up to ``most`` due tasks of a project ready; return how many.
+
+    If the project goes by due time, each gets a new seq; one whose spec is not in memory keeps the others waiting until
+    the spec has been read.
+    """
     turn.touch(project)
     promoted = 0
+    goes_by_due = project.settings.order == "due" and not turn.state.operations.running
     while promoted < most and (task := project.queue.first_due(turn.now.wall)) is not None:
+        if goes_by_due and task.spec is None:
+            turn.state.hollow.want(task)
+            break
         turn.state.lateness_seconds.note(turn.now.wall - key_time(task.key))
-        project.queue.put_ready(turn.changes, task)
+        if goes_by_due:
+            queue_up(turn, project, task)
+        else:
+            project.queue.put_ready(turn.changes, task)
         promoted += 1
     return promoted
 

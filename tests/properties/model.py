@@ -54,6 +54,7 @@ OTHERS: dict[str, Any] = {
     "max_queue": inf,
     "max_tasks": inf,
     "max_depth": inf,
+    "order": "arrival",
     "max_processing": inf,
     "group": "",
     "bucket": "",
@@ -749,8 +750,8 @@ class Model:
                 del self.waiters[key]
                 project = self.projects[key[0]]
                 self.answers.append((n, not project.armed and self._is_done(project)))
-        for project in self.projects.values():
-            self._pass_wall_time(project)
+        for name, project in self.projects.items():
+            self._pass_wall_time(name, project)
 
     def _fall_silent(self, name: str, session: Session) -> None:
         """Put the leases of a silent fetcher behind their equals."""
@@ -766,12 +767,16 @@ class Model:
                 failed = self._crash(project, task, lease, sole=sole)
             if not failed:
                 task.state = "ready"
-                if not any(not operation.ended for operation in self.operations):
+                if not self._operates():
                     self.seq += 1
                     task.seq = self.seq
             task.lease = None
             self._apply(project, task, lease)
             self.projects[project].tasks[task.new.taskid].fresh = True
+
+    def _operates(self) -> bool:
+        """Whether an operation is under way: tasks keep their places then."""
+        return any(not operation.ended for operation in self.operations)
 
     def _crash(self, name: str, task: Task, lease: Lease, *, sole: bool) -> bool:
         """Count a crash of a task; return whether that is a failure."""
@@ -786,10 +791,14 @@ class Model:
             self._fail_project(name, lease)
         return failed
 
-    def _pass_wall_time(self, project: Project) -> None:
-        for task in project.in_state("delayed"):
+    def _pass_wall_time(self, name: str, project: Project) -> None:
+        is_anew = self.setting(name, "order") == "due" and not self._operates()
+        for task in sorted(project.in_state("delayed"), key=lambda task: task.place):
             if task.at <= self.wall:
                 task.state = "ready"
+                if is_anew:
+                    self.seq += 1
+                    task.seq = self.seq
         if project.state == "paused" and project.check_at is not None and project.check_at <= self.wall:
             project.state, project.check_at = "checking", None
             project.failed_checks = project.neutral_checks = 0

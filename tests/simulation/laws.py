@@ -30,6 +30,7 @@ N1   a draining fetcher gets no new task, and its welcome says so               
 H1   free, running and hung places of a fetcher are those of its hello                 (places)
 P1   each task goes to the best waiting fetcher that could take it                     (ranks)
 P2   no task is dispatched while the store has a due one that has to go before it      (ranks)
+P3   no task is dispatched before a ready one that goes before it by the project's order  (ranks)
 D1   the same seed gives the same trace, whatever the store and the order of hashes    (test_seeds)
 
 Within a turn a task may go through several states. Its possible states are a set, which every event narrows:
@@ -137,7 +138,7 @@ class Judge:
         self.hosts = Hosts(world, self.truth)
         self.attempts = Attempts(self.truth)
         self.drains = Drains(self.truth, world.secret)
-        self.ranks = Ranks(world, self.truth)
+        self.ranks = Ranks(world, self.truth, self.paces)
         self.places = Places(world, self.truth)
         self.edges = Edges(self.truth)
         self.streams = Streams(self.truth)
@@ -593,6 +594,7 @@ class Judge:
             self._widen(name, WAITING)
             self.crowds.fed(name.project)
         self._flow_on(turn, numbers)
+        self.ranks.begin(turn.kept.operations)
         greatest, handed = self._greatest, self.handed_to
         handed.clear()
         for move in turn.kept.moves:
@@ -728,7 +730,8 @@ class Judge:
             self._apply_deferred(name, task)
         place = ready_key(task.priority, task.seq)
         held = Held(
-            task.project, task.state, task.token, task.key, False, task.crashes, place, is_held(task), task.retried
+            task.project, task.state, task.token, task.key, False, task.crashes, place, is_held(task), task.retried,
+            self.ranks.became_due(name, was, move, is_alone=name not in self._may_be),
         )  # fmt: skip
         self._put(self.truth.tasks, name, held)
 

@@ -42,7 +42,7 @@ from taskqueue.core.model.slot_table import SlotTable
 from taskqueue.core.model.task import NO_TOKEN, PROCESSING, SEQ_BITS, Task
 from taskqueue.core.model.task_queue import TaskQueue
 from taskqueue.core.model.timer_heap import TimerHeap
-from taskqueue.core.moves import cycles, lease_end, slots
+from taskqueue.core.moves import cycles, lease_end, push, slots
 from taskqueue.core.moves.push import revive, take_batch
 from taskqueue.core.requests import fetchers
 from taskqueue.core.scheduler import Scheduler
@@ -287,6 +287,25 @@ def _forget_who_holds_what(replace_: Replace) -> None:
 
     original = replace_(startup, "load", load)
     replace_(scheduler, "load", load)
+
+
+def _due_tasks_keep_their_places(replace_: Replace) -> None:
+    def queue_up(turn: TurnState, project: Project, task: Task) -> None:
+        project.queue.put_ready(turn.changes, task)
+
+    replace_(timers, "queue_up", queue_up)
+
+
+def _due_tasks_lose_their_places_by_arrival(replace_: Replace) -> None:
+    def promote(turn: TurnState, project: Project, most: int) -> int:
+        task = project.queue.first_due(turn.now.wall)
+        if task is not None and task.spec is not None:
+            push.queue_up(turn, project, task)
+            return 1
+        promoted: int = original(turn, project, most)
+        return promoted
+
+    original = replace_(timers, "_promote", promote)
 
 
 def _retry_not_kept(replace_: Replace) -> None:
@@ -862,6 +881,8 @@ MUTANTS: Final = (
     Mutant("how often a task was put off is not kept", "S8", _put_offs_not_kept),
     Mutant("handed out while others are due", "P2", _handed_out_while_others_are_due),
     Mutant("what is due in the store only is overlooked", "P2", _due_in_the_store_only_overlooked),
+    Mutant("by due time what waited keeps its place", "P3", _due_tasks_keep_their_places),
+    Mutant("by arrival what waited loses its place", "P3", _due_tasks_lose_their_places_by_arrival),
     Mutant("never asleep", "L3", _never_asleep),
     Mutant("finished while a client keeps it open", "F1", _finished_while_held),
     Mutant("the end is not told", "F2", _end_not_told),

@@ -23,6 +23,7 @@ from tests.simulation.storage import MemoryDisk, Plan, Storage, StoreName, stora
 from tests.simulation.tasks import (
     FETCHER_TIMEOUT,
     GROUP,
+    ORDERS,
     PROCESSING_TIMEOUT,
     PROJECTS,
     RETRY_DELAY,
@@ -325,7 +326,10 @@ def _with_other_rates(config: CoreConfig, rng: Random, keeps: Random) -> CoreCon
         {"rate": 1.0, "burst": 3.0},
         {"rate": 0.3, "burst": 1.0},
     )
-    projects = {project: {**rng.choice(paces), **rng.choice(_MORE), **keeps.choice(_KEEPS)} for project in PROJECTS}
+    projects = {
+        project: {**rng.choice(paces), **rng.choice(_MORE), **keeps.choice(_KEEPS), "order": keeps.choice(ORDERS)}
+        for project in PROJECTS
+    }
     buckets = {SHARED: rng.choice((Pace(0.2, 2.0), Pace(1.0, 4.0)))}
     fields = {key: getattr(config, key) for key in config.__struct_fields__}
     return CoreConfig(**{**fields, "projects": projects, "buckets": buckets})

@@ -17,6 +17,8 @@ FETCHER_TIMEOUT: Final = 60.0
 ON_FINISHED: Final = "on_finished"
 GROUP: Final = "g"
 SHARED: Final = "both"
+ORDERS: Final = ("arrival", "due")
+"""Values of the setting ``order``."""
 
 
 def name_of(project: str, number: int) -> str:

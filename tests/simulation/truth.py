@@ -72,8 +72,8 @@ class Name(NamedTuple):
 
 class Held(NamedTuple):
     """Task in the store: number of its project, state, last token, key in the order; whether it is bare; how often its
-    fetchers have fallen silent; its key among ready tasks without a slot; whether a rerun keeps it; how often it has
-    failed."""
+    fetchers have fallen silent; its priority and seq, as one number; whether a rerun keeps it; how often it has failed;
+    the turn in which it last became due, and its key among delayed tasks then, if its place depends on them."""
 
     number: int
     state: int
@@ -84,6 +84,7 @@ class Held(NamedTuple):
     ready_place: int = 0
     is_held: bool = False
     retried: int = 0
+    became_due: tuple[int, int] | None = None
 
 
 class Lease(NamedTuple):
@@ -213,6 +214,7 @@ class Truth:
         checks: by (project number, phase), tokens of the checks that are processing.
         runs: by (project number, job).
         progress: by operation.
+        operating: numbers of all operations that have not ended.
         drained: names of fetchers that get no tasks.
         given, given_later: parents of a task; its parents after the end of its lease.
         marks: state and number of each edge in the store.
@@ -255,6 +257,7 @@ class Truth:
         self.checks: dict[tuple[int, int], tuple[int, ...]] = {}
         self.runs: dict[tuple[int, str], Run] = {}
         self.progress: dict[int, Progress] = {}
+        self.operating: dict[int, bool] = {}
         self.drained: dict[str, bool] = {}
         self.draining: dict[str, bool] = {}
         self.given: dict[Name, Any] = {}

@@ -13,6 +13,7 @@ from taskqueue.settings.settings import CoreConfig, Layer
 from tests.simulation.cast import MOST_PENDING, Fetcher
 from tests.simulation.client import Client, Message, Told
 from tests.simulation.planners import Planner
+from tests.simulation.tasks import ORDERS
 from tests.simulation.world import World
 
 PROJECTS: Final = ("g0", "g1")
@@ -159,7 +160,8 @@ def with_graphs(world: World, config: CoreConfig) -> CoreConfig:
     """Add the weavers' projects to the config."""
     keeps = world.rng("graphs keep").choice(_KEEPS)
     fields = {key: getattr(config, key) for key in config.__struct_fields__}
-    projects = config.projects | {project: {"rate": float("inf"), **keeps} for project in PROJECTS}
+    order = world.rng("graphs order").choice(ORDERS)
+    projects = config.projects | {project: {"rate": float("inf"), "order": order, **keeps} for project in PROJECTS}
     return CoreConfig(**{**fields, "projects": projects})
 
 

@@ -18,8 +18,9 @@ smallest key, in memory and (as 16 big-endian bytes) in the store:
 
 Rules:
 1. ``seq`` is given when a task becomes live and stays, through retries and merges. A restart gives a new one, and so,
-   unless an operation is under way, do a fetcher that falls silent and each success of a task with ``recrawl``. A
-   ``task-retry`` by hand brings the task back with its former one, unless ``clear`` has since dropped all up to that.
+   unless an operation is under way, do a fetcher that falls silent, each success of a task with ``recrawl`` and, in a
+   project that goes by due time, the end of a wait. A ``task-retry`` by hand brings the task back with its former one,
+   unless ``clear`` has since dropped all up to that.
 2. ``token`` is that of the last lease; only dispatching, an answer that counts, replacing, releasing, cancelling,
    restarting and retrying by hand change it.
 3. ``spec`` is the producer's description, with facts about the page; None means that it is only in the store (the task

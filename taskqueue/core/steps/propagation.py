@@ -201,7 +201,10 @@ def _links_of(child: Task, mark: Mark) -> Links | None:
 
 
 def _release(turn: TurnState, project: Project, child: Task) -> None:
+    """Release a child; in a project that goes by due time, it is due now, behind what is due already."""
     until = child.exetime if child.state == BLOCKED and child.exetime > turn.now.wall else 0.0
+    if not until and project.settings.order == "due":
+        until = turn.now.wall
     if child.state == FAILED:
         revive(turn, project, child)
         return

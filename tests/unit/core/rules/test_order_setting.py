@@ -1,0 +1,209 @@
+"""The setting ``order``: the order of ready tasks of one priority."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from taskqueue.protocol.operations import Bulk
+from taskqueue.protocol.values import Recrawl
+from taskqueue.settings.settings import CoreConfig
+from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
+from tests.unit.core.rules.conftest import rest
+
+JOBS = {"three": 3.0, "one": 1.0, "four": 4.0, "two": 2.0}
+"""Delays of jobs, in the order of their push."""
+
+
+def busy_worker(world: World) -> Fetcher:
+    """Make a fetcher with one place, which is taken by the task "busy"."""
+    world.push("news", task("busy"))
+    return world.fetcher(capacity=1)
+
+
+def push_jobs(world: World) -> None:
+    world.push("news", *(task(name, delay=delay) for name, delay in JOBS.items()))
+
+
+def rest_of(fetcher: Fetcher) -> list[str]:
+    """Finish all tasks one by one; return those after the first."""
+    fetcher.finish_all()
+    return fetcher.taken[1:]
+
+
+@pytest.fixture
+def due(make_world: MakeWorld) -> World:
+    """Make a world whose projects go by due time."""
+    return make_world({"order": "due"})
+
+
+def test_by_arrival_the_first_pushed_goes_first_whenever_it_was_due(world: World) -> None:
+    fetcher = busy_worker(world)
+    push_jobs(world)
+    world.advance(5)
+
+    assert rest_of(fetcher) == ["three", "one", "four", "two"]
+
+
+def test_by_due_time_the_first_that_was_due_goes_first(due: World) -> None:
+    fetcher = busy_worker(due)
+    push_jobs(due)
+    due.advance(5)
+
+    assert rest_of(fetcher) == ["one", "two", "three", "four"]
+
+
+def test_by_due_time_they_keep_their_order_if_all_came_due_while_the_daemon_was_away(due: World) -> None:
+    push_jobs(due)
+    due.elapsed += 5
+    due.crash()
+    due.settle()
+    due.restart()
+
+    assert due.fetcher().taken == ["one", "two", "three", "four"]
+
+
+def test_by_due_time_a_higher_priority_goes_first(due: World) -> None:
+    fetcher = busy_worker(due)
+    push_jobs(due)
+    due.push("news", task("urgent", delay=4.5, priority=1))
+    due.advance(5)
+
+    assert rest_of(fetcher)[0] == "urgent"
+
+
+def test_by_due_time_a_task_pushed_without_a_time_is_due_when_it_is_pushed(due: World) -> None:
+    fetcher = busy_worker(due)
+    push_jobs(due)
+    due.advance(2.5)
+    due.push("news", task("now"))
+    due.advance(2.5)
+
+    assert rest_of(fetcher) == ["one", "two", "now", "three", "four"]
+
+
+@pytest.mark.parametrize(("order", "expected"), [("arrival", ["a", "b"]), ("due", ["b", "a"])])
+def test_by_due_time_a_retry_goes_behind_what_was_pushed_since(
+    make_world: MakeWorld, order: str, expected: list[str]
+) -> None:
+    world = make_world({"order": order, "retry_delay": [10]})
+    world.push("news", task("a"))
+    fetcher = world.fetcher(capacity=1)
+    rest(fetcher)
+    fetcher.fail("a")
+    world.push("news", task("b"))
+    world.advance(10)
+
+    fetcher.hello()
+
+    assert rest_of(fetcher) == expected
+
+
+@pytest.mark.parametrize(("order", "expected"), [("arrival", ["child", "x"]), ("due", ["x", "child"])])
+def test_by_due_time_a_task_whose_parents_have_succeeded_goes_behind_what_was_ready(
+    make_world: MakeWorld, order: str, expected: list[str]
+) -> None:
+    world = make_world({"order": order})
+    fetcher = busy_worker(world)
+    world.push("news", replace(task("child"), depends_on=["busy"]), task("x"))
+    rest(fetcher)
+    fetcher.done("busy")
+
+    fetcher.hello()
+
+    assert rest_of(fetcher) == expected
+
+
+def test_by_due_time_a_merge_a_new_priority_and_a_release_keep_the_place(due: World) -> None:
+    fetcher = busy_worker(due)
+    due.push("news", task("hurried", delay=100), task("raised", priority=-1), task("x"))
+    due.push("news", task("hurried"), task("raised", priority=0))
+    fetcher.done("busy")
+    rest(fetcher)
+    fetcher.release("hurried")
+
+    other = due.fetcher(capacity=1, name="other")
+    other.finish_all()
+
+    assert other.taken == ["hurried", "raised", "x"]
+
+
+def test_by_due_time_tasks_keep_their_places_while_an_operation_is_under_way(due: World) -> None:
+    fetcher = busy_worker(due)
+    due.push("news", task("first", delay=1), task("second"))
+    due.do("stop", "shop")
+    due.elapsed += 1
+
+    due.turn(Bulk(session="person", n=due.n(), project="news", action="reprioritise", priority=3))
+    due.settle()
+
+    assert {due.show(name).priority for name in ("first", "second")} == {3}
+    assert rest_of(fetcher) == ["first", "second"]
+
+
+def test_by_due_time_each_slot_goes_so(make_world: MakeWorld) -> None:
+    world = make_world({"order": "due", "slot": {"by": "host", "delay": 0.0}})
+    world.push("news", task("busy", url="http://a.example/"))
+    fetcher = world.fetcher(capacity=1)
+    for host in "ab":
+        jobs = (task(name + host, url=f"http://{host}.example/{name}", delay=delay) for name, delay in JOBS.items())
+        world.push("news", *jobs)
+    world.advance(5)
+    taken = rest_of(fetcher)
+
+    for host in "ab":
+        assert [name for name in taken if name.endswith(host)] == [
+            f"{n}{host}" for n in ("one", "two", "three", "four")
+        ]
+
+
+def test_by_due_time_what_has_been_due_for_longest_is_crawled_again_first(due: World) -> None:
+    due.push("news", task("monthly", recrawl=Recrawl(30, 30)), task("hourly", recrawl=Recrawl(1, 1)))
+    fetcher = due.fetcher(capacity=2)
+    fetcher.done("monthly")
+    fetcher.done("hourly")
+    fetcher.hello(capacity=0)
+    due.advance(40)
+
+    fetcher.hello(capacity=1)
+
+    assert fetcher.taken[2:] == ["hourly"]
+
+
+def test_another_order_counts_for_what_becomes_ready_from_then_on(world: World) -> None:
+    fetcher = busy_worker(world)
+    push_jobs(world)
+    world.advance(1.5)  # the first one is ready
+
+    world.set(order="due")
+    world.advance(5)
+
+    assert rest_of(fetcher) == ["one", "two", "three", "four"]
+
+
+def test_the_order_by_due_time_holds_for_bodies_that_are_not_in_memory() -> None:
+    defaults: dict[str, Any] = {"rate": float("inf"), "order": "due"}
+    world = World(CoreConfig(defaults=defaults, projects={"news": {}}, head_bytes=1000))
+    fetcher = busy_worker(world)
+    world.push("news", *(task(name, delay=delay, body="x" * 9000) for name, delay in JOBS.items()))
+    world.advance(2.5)
+    world.restart()
+    fetcher.hello()
+    world.advance(2.5)
+
+    assert rest_of(fetcher) == ["one", "two", "three", "four"]
+
+
+@pytest.mark.parametrize("turn_tasks", [1, 4, 4096])
+def test_by_due_time_many_tasks_keep_their_order_however_few_a_turn_promotes(
+    make_world: MakeWorld, turn_tasks: int
+) -> None:
+    world = make_world({"order": "due"}, turn_tasks=turn_tasks)
+    fetcher = busy_worker(world)
+    world.push("news", *(task(f"{n:02}", delay=30.0 - n) for n in range(30)))
+    world.elapsed += 31
+    world.settle()
+
+    assert rest_of(fetcher) == [f"{n:02}" for n in reversed(range(30))]
