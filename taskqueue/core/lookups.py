@@ -68,6 +68,8 @@ def absorb(turn: TurnState) -> None:
     if turn.due.uncounted is not None:
         retry_count.step(turn, turn.due.uncounted)
     for order in found.orders:
+        if order.ref.to_sort:
+            continue
         project = state.projects.by_number.get(order.ref.project)
         if project is None:
             raise Corrupt(f"an order of project number {order.ref.project} was read, which is not known")

@@ -26,6 +26,7 @@ from taskqueue.core.steps import (
     retry_count,
     slot_division,
     slot_list,
+    sorting,
     sweep,
 )
 from taskqueue.core.turn_state import DueWork, TurnState
@@ -60,6 +61,7 @@ STEPS: Final[Mapping[StepKind, StepRule]] = {
     "old_failures": StepRule(lambda state: False, failures.need_old, failures.step_old),
     "failures": StepRule(lambda state: bool(state.failure_counts), failures.need, failures.step),
     "slot_list": StepRule(lambda state: bool(state.slot_scans), slot_list.need, slot_list.step),
+    "sorting": StepRule(lambda state: bool(state.pending.sorting), sorting.need, sorting.step),
     "retry_count": StepRule(lambda state: bool(state.pending.uncounted), retry_count.need, retry_count.go_on),
 }
 """Rules by kind of step. The clock registers ``old_failures`` anew as long as there are some."""

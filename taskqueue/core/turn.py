@@ -15,6 +15,7 @@
                 tell children of ends        tasks that waited for nothing else become ready
                 take a step of a flow        tasks of it are checked, made or ended
              move tasks to their slots    of projects that are divided otherwise than before
+             sort ready tasks anew        of projects that go by another order than before
              4. dispatch                     fair shares, each project at its pace
              5. settle                       heads trimmed, timers set, changed records written
                 welcome                      fetchers whose hello waited for the dispatch

@@ -84,7 +84,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         max_processing: leases at once, at most; inf: unlimited.
         max_crashes: fetchers in a row that fall silent while they run a task, until that counts as a failure.
         order: order of ready tasks of one priority. arrival: the first pushed goes first, also after a retry; due: the
-            first that became ready.
+            first that became ready; newest: the last pushed, also after a retry.
         weight: share of the dispatches, in proportion to the weights of other projects that have work.
         fail_pause_num: failures in a row after which the project pauses itself; 0: never.
         pause_time: seconds of this pause until a few tasks are dispatched to see whether they fail, too.
@@ -117,7 +117,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     max_depth: FromZero = inf
     max_processing: FromOne = inf
     max_crashes: Annotated[int, Meta(ge=1, le=CRASHES_MOST)] = 3
-    order: Literal["arrival", "due"] = "arrival"
+    order: Literal["arrival", "due", "newest"] = "arrival"
     weight: Annotated[float, Meta(ge=0.1, le=1000)] = 1.0
     fail_pause_num: Annotated[int, Meta(ge=0, le=1_000_000)] = 10
     pause_time: Annotated[float, Meta(gt=0, le=1e9, extra=DURATION)] = 300.0

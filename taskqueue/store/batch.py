@@ -20,7 +20,7 @@ from msgspec import Raw
 from taskqueue.core.model.daemon_minutes import MINUTES_KEPT
 from taskqueue.core.model.needs import LOG_MOST, ChangeRecord, Old
 from taskqueue.core.model.records import KeptAttempt, WriteSet
-from taskqueue.core.model.task import ATTEMPTS_KEPT, FAILED, KEY_BYTES, PROCESSING, SEQ_BITS, WAITING, Move, Task
+from taskqueue.core.model.task import ATTEMPTS_KEPT, FAILED, KEY_BYTES, PROCESSING, READY, SEQ_MASK, WAITING, Move, Task
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fields import NIL
 from taskqueue.store.contract import Batch, Entry, Family
@@ -32,8 +32,6 @@ from taskqueue.store.records.insight import failure_key
 from taskqueue.store.records.layout import HAS_RESULT, join_links, join_put_off, join_slot
 from taskqueue.store.records.operations import add_reruns
 from taskqueue.store.records.slots import add_slots
-
-_SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 
 Errors = dict[tuple[int, str], str]
 """Error texts of attempts that ended in this turn, by (project number, taskid)."""
@@ -91,6 +89,7 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
     """
     pack, plain_size, in_project = layout.RECORD.pack, layout.RECORD.size, layout.project_key
     pack_dated, dated_size, dated = layout.DATED_RECORD.pack, layout.DATED_RECORD.size, layout.DATED_RETRIED
+    seq_key = layout.seq_key
     put_id = batch.puts[layout.IDS].append
     puts: dict[int, Callable[[Entry], None]] = {}
     deletes: dict[int, Callable[[bytes], None]] = {}
@@ -98,7 +97,7 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
     number, project = -1, b""
     for task, old_state, old_key, old_seq, spec_changed, had_deferred in moves:
         state, key, seq = task.state, task.key, task.seq
-        if key & _SEQ_MASK != seq:
+        if key & SEQ_MASK != seq and (state != READY or key & SEQ_MASK != seq ^ SEQ_MASK):
             raise Corrupt(f"task {task.taskid}: key {key:#x} does not end with its seq {seq:#x}")
         if task.project != number:
             number = task.project
@@ -139,7 +138,7 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
             put_place = puts[state] = batch.puts[layout.ORDERS[state]].append
         put_place((project + place, _order_value(task, state, record, errors)))
         if has_new_seq or spec_changed:
-            specs.append((project + place[layout.SEQ_BYTES :], _spec_value(task)))
+            specs.append((seq_key(number, seq), _spec_value(task)))
             if old_state and old_seq != seq:
                 batch.deletes[layout.SPECS].append(layout.seq_key(number, old_seq))
         if had_deferred or state == PROCESSING:

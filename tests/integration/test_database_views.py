@@ -97,7 +97,7 @@ def test_projects_are_those_of_the_daemon_with_their_counts(
 
 
 def start(daemon: DaemonFactory, target: Target) -> Daemon:
-    projects = {"news": {"retries": 0}, "hosts": {"slot": {"by": "host"}}}
+    projects = {"news": {"retries": 0, "order": "newest"}, "hosts": {"slot": {"by": "host"}}}
     return daemon(url=postgres_url(), schema=target.schema, projects=projects)
 
 

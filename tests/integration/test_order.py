@@ -18,7 +18,11 @@ DELAYS = {"three": 0.3, "one": 0.1, "four": 0.4, "two": 0.2}
 
 @pytest.mark.parametrize(
     ("order", "expected"),
-    [("arrival", ["three", "one", "four", "two"]), ("due", ["one", "two", "three", "four"])],
+    [
+        ("arrival", ["three", "one", "four", "two"]),
+        ("due", ["one", "two", "three", "four"]),
+        ("newest", ["two", "four", "one", "three"]),
+    ],
 )
 def test_jobs_behind_a_busy_worker_run_in_the_order_of_their_project(
     daemon: DaemonFactory,

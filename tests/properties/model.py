@@ -767,7 +767,7 @@ class Model:
                 failed = self._crash(project, task, lease, sole=sole)
             if not failed:
                 task.state = "ready"
-                if not self._operates():
+                if not self._operates() and self.setting(project, "order") != "newest":
                     self.seq += 1
                     task.seq = self.seq
             task.lease = None
@@ -849,9 +849,12 @@ class Model:
 
     def age_freshness(self) -> None:
         """End a moment: tasks that became ready in it are as ready as others."""
-        for project in self.projects.values():
+        for name, project in self.projects.items():
+            newest = self.setting(name, "order") == "newest"
+            project.is_sorting = any(task.newest != newest for task in project.tasks.values())
             for task in project.tasks.values():
                 task.fresh = False
+                task.newest = newest
 
     # ------------------------------------------------------------------------------------ dispatch
 
@@ -912,7 +915,9 @@ class Model:
         assert session in self.waiting(handed.project), f"{session} has no room or other wishes"
         assert self.may_try(session, task), f"{session} has other suspects than {handed.taskid}"
         assert self.may_give(handed.project), f"{handed.project} is {project.state}, {self.buckets(handed.project)}"
+        newest = self.setting(handed.project, "order") == "newest"
         before = [other for other in project.in_state("ready") if other.order < task.order and not other.fresh]
+        before = [other for other in before if other.newest == task.newest == newest and not project.is_sorting]
         before = [other for other in before if not self.has_expired(other) and self.may_try(session, other)]
         assert not before, f"{handed.taskid} overtook {before[0].new.taskid}"
         mine = self.sessions[session].priority

@@ -67,10 +67,11 @@ class Task:
     bare: bool = False
     crashes: int = 0
     put_off: int = 0
+    newest: bool = False
 
     @property
     def order(self) -> tuple[int, int]:
-        return -self.priority, self.seq
+        return -self.priority, -self.seq if self.newest else self.seq
 
     @property
     def is_live(self) -> bool:
@@ -165,6 +166,7 @@ class Project:
     jobs: dict[str, Job] = field(default_factory=dict)
     ghosts: dict[str, int] = field(default_factory=dict)
     cleared: int | None = None
+    is_sorting: bool = False
     swept_to: str = ""
 
     def in_state(self, *states: str) -> list[Task]:

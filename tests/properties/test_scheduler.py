@@ -134,6 +134,7 @@ some_settings: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
         {"order": "due"},
         {"order": "due"},
         {"order": "arrival"},
+        {"order": "newest"},
         {"fail_pause_num": 0},
         {"fail_pause_num": 1},
         {"fail_pause_num": 1},

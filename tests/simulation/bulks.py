@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from taskqueue.core.model.records import OperationRecord
-from taskqueue.core.model.task import DELAYED, READY, SEQ_BITS, STATE_NAMES
+from taskqueue.core.model.task import DELAYED, READY, STATE_NAMES, seq_in
 from tests.simulation.truth import Held, Name, Progress, Truth
 from tests.simulation.world import Violation
 
@@ -24,7 +24,6 @@ MEANT: Final = {
     "reprioritise": STATE_NAMES[1:4],
     "reschedule": STATE_NAMES[1:3],
 }
-_SEQ: Final = (1 << SEQ_BITS) - 1
 
 
 class Bulks:
@@ -65,7 +64,7 @@ class Bulks:
         rows = []
         for name, held in self._truth.tasks.items():
             is_met = before.after < name.taskid and (is_through or name.taskid <= record.after)
-            if held.number != number or not is_met or held.key & _SEQ > before.bound or held.bare:
+            if held.number != number or not is_met or seq_in(held.key) > before.bound or held.bare:
                 continue
             if record.progress.filter.url and not fnmatchcase(
                 f"http://{name.project}/{name.taskid}", record.progress.filter.url

@@ -579,7 +579,9 @@ class Judge:
         for record in turn.kept.projects:
             if record.number not in turn.kept.dropped_projects:
                 numbers[record.number] = record.name
-                self._write_project(record.name, Facts(record.number, record.state, dict(record.overrides)))
+                self._write_project(
+                    record.name, Facts(record.number, record.state, dict(record.overrides), record.newest is None)
+                )
         changed = self.bulks.step(turn, set(self._may_be))
         for name, operation, surely in changed:
             self._change(name, operation, surely=surely)

@@ -33,13 +33,13 @@ from taskqueue.core.model.operation import Operation
 from taskqueue.core.model.pause import Pause
 from taskqueue.core.model.pending_work import StepKind
 from taskqueue.core.model.project import Project
-from taskqueue.core.model.records import FlowRecord, OperationRecord
+from taskqueue.core.model.records import FlowRecord, OperationRecord, ProjectRecord
 from taskqueue.core.model.rerun_set import HELD, RerunSet
 from taskqueue.core.model.session import Session
 from taskqueue.core.model.slot import Slot
 from taskqueue.core.model.slot_pace import SlotPace
 from taskqueue.core.model.slot_table import SlotTable
-from taskqueue.core.model.task import NO_TOKEN, PROCESSING, SEQ_BITS, Task
+from taskqueue.core.model.task import NO_FLOOR, NO_TOKEN, PROCESSING, SEQ_BITS, Task
 from taskqueue.core.model.task_queue import TaskQueue
 from taskqueue.core.model.timer_heap import TimerHeap
 from taskqueue.core.moves import cycles, lease_end, push, slots
@@ -47,7 +47,7 @@ from taskqueue.core.moves.push import revive, take_batch
 from taskqueue.core.requests import fetchers
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.state import State
-from taskqueue.core.steps import completion, cron, operations, propagation, rerun
+from taskqueue.core.steps import completion, cron, operations, propagation, rerun, sorting
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Fenced, StoreError
@@ -306,6 +306,35 @@ def _due_tasks_lose_their_places_by_arrival(replace_: Replace) -> None:
         return promoted
 
     original = replace_(timers, "_promote", promote)
+
+
+def _newest_only_sometimes(replace_: Replace) -> None:
+    def put_ready(self: TaskQueue, changes: Changes, task: Task) -> None:
+        newest, self.newest = self.newest, self.newest and task.seq % 3 > 0
+        original(self, changes, task)
+        self.newest = newest
+
+    original = replace_(TaskQueue, "put_ready", put_ready)
+
+
+def _sorted_to_the_first_page_only(replace_: Replace) -> None:
+    def step(turn: TurnState) -> None:
+        for page in turn.found.orders:
+            page.following = NO_FLOOR if page.ref.to_sort else page.following
+        original(turn)
+
+    original = sorting.step
+    rule = step_rules.STEPS["sorting"]
+    replace_(step_rules, "STEPS", {**step_rules.STEPS, "sorting": rule._replace(step=step)})
+
+
+def _order_not_kept(replace_: Replace) -> None:
+    def record(self: Project) -> ProjectRecord:
+        kept: ProjectRecord = original(self)
+        kept.newest = False
+        return kept
+
+    original = replace_(Project, "record", record)
 
 
 def _retry_not_kept(replace_: Replace) -> None:
@@ -883,6 +912,9 @@ MUTANTS: Final = (
     Mutant("what is due in the store only is overlooked", "P2", _due_in_the_store_only_overlooked),
     Mutant("by due time what waited keeps its place", "P3", _due_tasks_keep_their_places),
     Mutant("by arrival what waited loses its place", "P3", _due_tasks_lose_their_places_by_arrival),
+    Mutant("by newest some tasks wait by arrival", "P3 S9", _newest_only_sometimes),
+    Mutant("another order sorts the first page only", "P3 S9", _sorted_to_the_first_page_only),
+    Mutant("which order tasks lie in is not kept", "P3 S9", _order_not_kept),
     Mutant("never asleep", "L3", _never_asleep),
     Mutant("finished while a client keeps it open", "F1", _finished_while_held),
     Mutant("the end is not told", "F2", _end_not_told),

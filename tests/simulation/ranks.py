@@ -122,7 +122,7 @@ class Ranks:
             for other in due[project]:
                 if _goes_before(order, tasks[other], tasks[each.name]):
                     raise Violation("P2", taskid, f"it was handed out, and {other.taskid}, which goes before, is due")
-            if each.is_suspect or self._has_slots(project):
+            if each.is_suspect or self._has_slots(project) or self._truth.projects[project].is_sorting:
                 continue
             for other in ready[project]:
                 if _goes_before(order, tasks[other], tasks[each.name]):
@@ -165,4 +165,4 @@ def _goes_before(order: str, one: Held, other: Held) -> bool:
         return one.ready_place < other.ready_place
     if order == "due":
         return one.became_due is not None and other.became_due is not None and one.became_due < other.became_due
-    return one.ready_place < other.ready_place
+    return one.ready_place > other.ready_place if order == "newest" else one.ready_place < other.ready_place

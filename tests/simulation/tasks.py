@@ -17,7 +17,7 @@ FETCHER_TIMEOUT: Final = 60.0
 ON_FINISHED: Final = "on_finished"
 GROUP: Final = "g"
 SHARED: Final = "both"
-ORDERS: Final = ("arrival", "due")
+ORDERS: Final = ("arrival", "due", "newest")
 """Values of the setting ``order``."""
 
 

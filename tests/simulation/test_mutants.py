@@ -17,6 +17,7 @@ HARD: Final = (
     "finished while a client keeps it open",
     "carry on after a failed commit",
     "reply before sync",
+    "a late failure brings its new tasks",
     "missed cron ticks are replayed",
     "a shared bucket is not kept",
     "a link lets go of what a rerun holds",

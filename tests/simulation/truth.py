@@ -119,6 +119,7 @@ class Facts(NamedTuple):
     number: int
     state: str
     overrides: dict[str, Any]
+    is_sorting: bool = False
 
 
 class Shown(NamedTuple):

@@ -126,6 +126,9 @@ class OrderRef(NamedTuple):
     """Request for the next entries of an order: at most ``limit`` tasks of ``state`` with keys of at least ``start``.
 
     The read also ends when urls and bodies come to ``limit_bytes``, after one task at least.
+
+    Attributes:
+        to_sort: True to read ready tasks, of slots, too, that are to be sorted anew; False to refill a head.
     """
 
     project: int
@@ -133,6 +136,7 @@ class OrderRef(NamedTuple):
     start: int
     limit: int
     limit_bytes: int
+    to_sort: bool = False
 
 
 class OldRef(NamedTuple):
@@ -240,7 +244,7 @@ class Needs(Struct):
         whole: tasks with their specs.
         answered: tasks, with their specs if the tokens match.
         specs, later: specs of hollow tasks in memory; of ``later`` as many as are not too large together.
-        orders: next entries of orders that ran low.
+        orders: next entries of orders that ran low, or are to be sorted anew.
         sessions: sessions whose stored outcomes are needed.
         histories: tasks whose last attempts are needed.
         results: tasks whose results are needed.
@@ -296,7 +300,7 @@ class SetAside(NamedTuple):
     """Damaged place in an order, at which the store has nothing usable.
 
     Attributes:
-        place: the key there; its lower half is the task's seq.
+        place: the key there; see ``seq_in``.
         apart: True if the project can be finished without the task, as far as is known.
         reason: the damage, described for the operator.
     """

@@ -8,6 +8,7 @@ only pushed a task used to ask some thirty times. ``step_rules`` has the kinds.
     swept      what ``clear`` dropped is to be forgotten             page by page, in turns, until nothing is left
     old        finished tasks are past their retention              step by step, in turns, until none is
     barred     no waiting fetcher may take their first tasks         until a fetcher gets a free place
+    sorting    ready tasks are to be sorted anew, from a place on    step by step, in turns, until all are
     moving     tasks are to be moved to slots, or out of them       step by step, in turns, until all are
     finishing  nothing was left to do at the end of a turn           until the next one
     uncounted  it is not known how many tasks wait for a retry       page by page, in turns, until it is
@@ -27,7 +28,7 @@ from taskqueue.core.model.slot_records import SlotName
 
 StepKind = Literal[
     "cycles", "cron", "propagation", "operations", "flows", "slot_division", "sweep", "retention", "history",
-    "old_failures", "failures", "slot_list", "retry_count",
+    "old_failures", "failures", "slot_list", "retry_count", "sorting",
 ]  # fmt: skip
 """Kind of step."""
 
@@ -42,7 +43,7 @@ class PendingWork:
         steps: kinds of steps that may have something to do.
     """
 
-    __slots__ = ("barred", "finishing", "low", "moving", "old", "overdue", "steps", "swept", "uncounted")
+    __slots__ = ("barred", "finishing", "low", "moving", "old", "overdue", "sorting", "steps", "swept", "uncounted")
 
     def __init__(self) -> None:
         self.steps: dict[StepKind, None] = {}
@@ -54,6 +55,7 @@ class PendingWork:
         self.finishing: dict[int, Project] = {}
         self.moving: dict[int, list[SlotName]] = {}
         self.uncounted: dict[int, None] = {}
+        self.sorting: dict[int, int] = {}
 
     def begin(self, kind: StepKind) -> None:
         """Register work for steps of this kind."""
@@ -125,6 +127,20 @@ class PendingWork:
         """Record that all ready tasks of the project are in their slots."""
         self.moving.pop(number, None)
 
+    def sort(self, number: int) -> None:
+        """Begin to sort the project's ready tasks anew."""
+        self.sorting[number] = 0
+        self.begin("sorting")
+
+    def go_on_sorting(self, number: int, start: int) -> None:
+        """Move a project behind the others; its next step begins at the place ``start``."""
+        del self.sorting[number]
+        self.sorting[number] = start
+
+    def was_sorted(self, number: int) -> None:
+        """Record that all ready tasks of the project are in their places."""
+        self.sorting.pop(number, None)
+
     def bar(self, project: Project) -> None:
         """Bar a project whose first tasks no waiting fetcher may take."""
         self.barred[project.number] = project
@@ -159,6 +175,7 @@ class PendingWork:
         self.low.pop(number, None)
         self.overdue.pop(number, None)
         self.moving.pop(number, None)
+        self.sorting.pop(number, None)
         self.swept.pop(number, None)
         self.old.pop(number, None)
         self.barred.pop(number, None)

@@ -101,6 +101,7 @@ class Project:
         cleared, swept_to: see ``ProjectRecord``.
         linked: True if it has had edges.
         division: its division into slots; None if it has never had one.
+        newest: see ``ProjectRecord``.
         making: flows that are being checked or made, by number.
         keeps: retention in seconds of success, failed and cancelled; empty to keep them for ever.
         cron, ticks: record and next run (unix seconds) of each cron job.
@@ -110,9 +111,10 @@ class Project:
 
     __slots__ = (
         "armed", "bucket", "bursting", "cleared", "counters", "counts_slots", "cron", "division", "early_waiters",
-        "fetch", "finished", "finisher", "growing", "has_limits", "has_ready", "holds", "hours", "idle_since", "keeps",
-        "layers", "linked", "making", "name", "number", "overrides", "overrides_bytes", "pause", "queue", "sampling",
-        "save_at", "settings", "shared", "state", "swept_to", "ticks", "totals", "virtual", "waiters",
+        "fetch", "finished", "finisher", "growing", "has_limits", "has_ready", "holds", "hours", "idle_since",
+        "keeps", "layers", "linked", "making", "name", "newest", "number", "overrides", "overrides_bytes", "pause",
+        "queue", "sampling", "save_at", "settings", "shared", "state", "swept_to", "ticks", "totals", "virtual",
+        "waiters",
     )  # fmt: skip
 
     def __init__(self, record: ProjectRecord, layers: Sequence[Layer], now: Boot) -> None:
@@ -131,6 +133,9 @@ class Project:
         self.bucket = Bucket(self.settings.rate, self.settings.burst, record.bucket_level, bucket_at)
         low = int.from_bytes(record.ready_low, "big"), int.from_bytes(record.delayed_low, "big")
         self.queue = TaskQueue(record.counts, record.unfinished, *low, lows_of(record), record.held_back)
+        is_meant = self.settings.order == "newest"
+        self.newest = record.newest if self.queue.counts[READY] else is_meant
+        self.queue.sort_by(newest=is_meant if self.newest is None else self.newest)
         self.idle_since = now
         self.has_ready = self.queue.counts[READY] > 0
         self.pause = Pause(record.pause)
@@ -359,7 +364,7 @@ class Project:
             self.pause.record, self.cleared, queue.unfinished, self.armed, self.finished, self.holds, self.cron,
             self.swept_to, queue.packed_low, self.linked,
             self.division if queue.slots is None else self._divided(queue.slots),
-            self.growing, queue.waiting_retries,
+            self.growing, queue.waiting_retries, self.newest,
         )  # fmt: skip
 
     def begin_division(self, by: str, number: int, taken_from: int = 0) -> DivisionRecord:
@@ -379,6 +384,15 @@ class Project:
         """Set whether ready tasks of former divisions are still to be moved."""
         if self.division is not None:
             self.division.is_moving = is_left
+
+    @property
+    def is_sorting(self) -> bool:
+        """True while ready tasks are still to be sorted anew, because the order has changed."""
+        return self.newest is None
+
+    def sort(self, *, is_left: bool) -> None:
+        """Set whether ready tasks are still to be sorted anew."""
+        self.newest = None if is_left else self.queue.newest
 
     def _divided(self, slots: SlotTable) -> DivisionRecord:
         """Return the project's present division."""

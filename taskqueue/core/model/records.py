@@ -90,6 +90,7 @@ class ProjectRecord(Struct, array_like=True):
         slots: its division; None if it has never had one. ``ready_low`` is then a bound of the entries by best task.
         growing: unix seconds of the last event about a slot that seems to grow without end, by slot name, of a day.
         held_back: live tasks that wait for a retry; None if not counted yet, in a store from before they were.
+        newest: True if ready tasks lie by newest; None while they are still to be sorted anew.
     """
 
     number: int
@@ -115,6 +116,7 @@ class ProjectRecord(Struct, array_like=True):
     slots: DivisionRecord | None = None
     growing: dict[str, float] = field(default_factory=dict)
     held_back: int | None = None
+    newest: bool | None = False
 
 
 class BucketRecord(Struct, array_like=True):

@@ -3,7 +3,8 @@
 A task is in exactly one state, and each state is an order with integer keys: the first task of an order has the
 smallest key, in memory and (as 16 big-endian bytes) in the store:
 
-    ready       slot, priority, then seq  larger priorities first, then first in first out
+    ready       slot, priority, then seq  larger priorities first, then first in first out; by ``newest`` the seq's
+                                          complement, whose top bit tells it: last in first out
     delayed     due time, then seq
     blocked     seq                       waits for other tasks: see ``edges``
     processing  seq
@@ -67,6 +68,9 @@ OVER: Final = tuple(map(STATE_NAMES.index, get_args(OverState)))
 
 PRIORITY_TOP: Final = 2**31 - 1
 SEQ_BITS: Final = 64
+SEQ_MASK: Final = (1 << SEQ_BITS) - 1
+NEWEST: Final = 1 << SEQ_BITS - 1
+"""Top bit of a seq, which is clear because epochs have 19 bits; set where a place has the seq's complement."""
 SLOT_SHIFT: Final = 96
 """Bit of the place of a ready task from which on it has the number of its slot; 0 if its project has no slots."""
 KEY_BYTES: Final = 16
@@ -332,6 +336,12 @@ had_deferred).
 def ready_key(priority: int, seq: int) -> int:
     """Return the key of a ready task: larger priorities first, then smaller seq."""
     return (PRIORITY_TOP - priority) << SEQ_BITS | seq
+
+
+def seq_in(place: int) -> int:
+    """Return the seq in a place of any order."""
+    seq = place & SEQ_MASK
+    return seq ^ SEQ_MASK if seq & NEWEST else seq
 
 
 def time_key(at: float, seq: int) -> int:

@@ -31,6 +31,7 @@ from taskqueue.core.model.task import (
     NO_FLOOR,
     PROCESSING,
     READY,
+    SEQ_MASK,
     SLOT_SHIFT,
     STATE_NAMES,
     STATES,
@@ -60,11 +61,12 @@ class TaskQueue:
         over_low: lower bounds of the keys in the orders of finished tasks, by state; read-only for others.
         packed_low: these bounds as stored in the project's record.
         ready: ready tasks; of all ``slots`` in a project that has some.
+        newest: True if the last pushed task becomes the first ready one of its priority.
     """
 
     __slots__ = (
-        "counted_to", "counts", "delayed", "held_back", "over_low", "packed_low", "processing", "ready", "slots",
-        "tasks", "unfinished",
+        "counted_to", "counts", "delayed", "held_back", "newest", "over_low", "packed_low", "processing", "ready",
+        "slots", "tasks", "unfinished",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +83,7 @@ class TaskQueue:
         self.counts = [0, *(getattr(counts, STATE_NAMES[state]) for state in STATES)]
         self.ready: Head | SlotQueue = Head(ready_low if counts.ready else NO_FLOOR)
         self.slots: SlotTable | None = None
+        self.newest = False
         self.delayed = Head(delayed_low if counts.delayed else NO_FLOOR)
         self.processing = Processing()
         self.over_low = over_low
@@ -123,6 +126,8 @@ class TaskQueue:
             self._leave(changes, task)
         task.state = READY
         task.key = ready_key(task.priority, task.seq)
+        if self.newest:
+            task.key ^= SEQ_MASK
         if task.slot:
             self._place_in_slot(task)
         task.exetime = 0.0
@@ -268,6 +273,10 @@ class TaskQueue:
         self.slots = slots
         in_store = 0 if self.counts[READY] else NO_FLOOR
         self.ready = Head(in_store) if slots is None else SlotQueue(self.tasks, slots)
+
+    def sort_by(self, *, newest: bool) -> None:
+        """Put tasks that become ready from now on first, or behind their equals."""
+        self.newest = newest
 
     def stand_aside(self, task: Task) -> None:
         """Take out the first ready task, until ``come_back``, so that the next one has its turn."""

@@ -15,7 +15,7 @@ from typing import Final
 from taskqueue.core.model.needs import SetAside
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.spec import NO_SPEC
-from taskqueue.core.model.task import DELAYED, FAILED, LIVE, PROCESSING, SEQ_BITS, Task
+from taskqueue.core.model.task import DELAYED, FAILED, LIVE, PROCESSING, Task, seq_in
 from taskqueue.core.moves import projects
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
@@ -23,8 +23,6 @@ from taskqueue.protocol.values import Attempt
 
 DAMAGED: Final = "damaged"
 """Error of the attempt with which a damaged task ends."""
-
-_SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 
 
 def set_aside(turn: TurnState, places: Iterable[SetAside]) -> None:
@@ -57,7 +55,7 @@ def lose(turn: TurnState, tasks: Iterable[Task]) -> None:
 
 def _heal(turn: TurnState, project: Project, place: SetAside) -> bool:
     """Write the task at the place anew, if it is in memory; return whether it is."""
-    seq = place.place & _SEQ_MASK
+    seq = seq_in(place.place)
     task = next((each for each in project.queue.tasks.values() if each.seq == seq), None)
     if task is None or (task.state, task.key) != (place.state, place.place):
         return False

@@ -206,6 +206,7 @@ def _adopt(turn: TurnState, project: Project) -> None:
     state = turn.state
     settings = project.settings
     slots.divide(turn, project)
+    _sort(turn, project)
     state.wall_timers.note(("retention", project.number), project.old_at())
     project.hours = state.environment.hours(settings.active, turn.now.wall)
     project.fetch = state.environment.pack(settings.fetch) if settings.fetch else None
@@ -213,6 +214,17 @@ def _adopt(turn: TurnState, project: Project) -> None:
         leave_shared(project)
     if settings.bucket and project.shared is None:
         project.shared = state.shared.get(settings.bucket) or _make_shared(turn, settings.bucket)
+
+
+def _sort(turn: TurnState, project: Project) -> None:
+    """Let the project go by the order that its settings say, and begin or continue to sort its ready tasks."""
+    queue, newest = project.queue, project.settings.order == "newest"
+    if newest != queue.newest:
+        queue.sort_by(newest=newest)
+        project.sort(is_left=queue.counts[READY] > 0)
+        turn.touch(project)
+    if project.is_sorting:
+        turn.state.pending.sort(project.number)
 
 
 def _make_shared(turn: TurnState, name: str) -> SharedBucket:

@@ -240,9 +240,10 @@ def revive(turn: TurnState, project: Project, task: Task) -> None:
 def queue_up(turn: TurnState, project: Project, task: Task) -> None:
     """Make a live task ready, behind its equals, with a new seq.
 
-    While an operation goes through tasks it keeps its seq: with a newer one it would be skipped.
+    While an operation goes through tasks it keeps its seq: with a newer one it would be skipped. It also does in a
+    project that goes by newest, where no place is behind all equals, and a newer seq would put it before them.
     """
-    if not turn.state.operations.running:
+    if not turn.state.operations.running and not project.queue.newest:
         _renumber(turn, project, task)
     project.queue.put_ready(turn.changes, task)
 

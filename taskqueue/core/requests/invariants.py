@@ -23,6 +23,7 @@ from taskqueue.core.model.task import (
     NO_FLOOR,
     PROCESSING,
     READY,
+    SEQ_MASK,
     SLOT_SHIFT,
     STATE_NAMES,
     Task,
@@ -162,8 +163,11 @@ def _check_task(state: State, project: Project, task: Task, is_changed: bool) ->
     if not is_changed and (task.state, task.key) != (task.kept_state, task.kept_key):
         yield f"{name} has another state or key than in the store"
     if task.state == READY:
-        key = ready_key(task.priority, task.seq)
-        if not project.queue.ready.holds(task) or task.key not in (key, key | task.slot << SLOT_SHIFT):
+        key = ready_key(task.priority, task.seq ^ SEQ_MASK if project.queue.newest else task.seq)
+        places = [key, key ^ SEQ_MASK] if project.is_sorting else [key]
+        if not project.queue.ready.holds(task) or task.key not in [
+            place | slot << SLOT_SHIFT for place in places for slot in (0, task.slot)
+        ]:
             yield f"{name} is not in its place"
     elif task.state == DELAYED:
         if project.queue.delayed.entries.get(task.key) is not task:

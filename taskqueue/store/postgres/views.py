@@ -22,7 +22,7 @@ from taskqueue.store.postgres.tables import TABLES_VERSION, completing, made, ma
 from taskqueue.store.records import layout
 from taskqueue.store.records.layout import DATED, PUT_OFF, RETRIED_AT
 
-VIEWS_VERSION: Final = 3
+VIEWS_VERSION: Final = 4
 VIEWS: Final = "views"
 """Row of ``versions`` with the version of the views."""
 
@@ -31,6 +31,10 @@ _COUNTS: Final = STATE_NAMES[1:]
 _FUNCTIONS: Final = {
     "number_at(octets bytea, at int, width int) returns bigint": """
         select ('x' || lpad(encode(substring(octets from at + 1 for width), 'hex'), 16, '0'))::bit(64)::bigint""",
+    # Bytes of the seq in a place that begins here; a place by newest has the complement, as a number below 0.
+    "seq_at(octets bytea, at int) returns bytea": """
+        select case when get_byte(octets, at + 8) < 128 then substring(octets from at + 9 for 8)
+            else int8send(-1 - {schema}.number_at(octets, at + 8, 8)) end""",
     "float_at(octets bytea, at int) returns double precision": """
         select case
             when bits & 9223372036854775807 = 0 then 0
@@ -188,7 +192,7 @@ def _tasks(schema: str) -> str:
             join {ids} id on id.key >= in_{layout.IDS} and id.key < {schema}.after_prefix(in_{layout.IDS})
                 and octet_length(id.value) >= {_RECORD_BYTES}
             left join {leased} lease
-                on lease.key = in_{leases} || '\\x0000000000000000' || substring(id.value from {_PLACE + 9} for 8)
+                on lease.key = in_{leases} || '\\x0000000000000000' || {schema}.seq_at(id.value, {_PLACE})
             union all
             select stored.name, stored.cleared, stored.in_{layout.SPECS},
                 {schema}.packed_text(lease.value, {schema}.packed_item(lease.value, 1)), true, {record}
@@ -199,7 +203,7 @@ def _tasks(schema: str) -> str:
                 and octet_length(id.value) >= {_RECORD_BYTES})),
         named as (
             select *, case when is_leased then 3 else get_byte(record, 0) & 7 end as number,
-                {schema}.number_at(record, {_PLACE}, 8) as at, {schema}.number_at(record, {_PLACE + 8}, 8) as seq
+                {schema}.number_at(record, {_PLACE}, 8) as at, {schema}.seq_at(record, {_PLACE}) as seq
             from known)
         select named.name as project, named.taskid, (array[{states}])[named.number] as state,
             {schema}.packed_text(spec.value, {schema}.packed_item(spec.value, 1)) as url,
@@ -217,8 +221,8 @@ def _tasks(schema: str) -> str:
             case when {put_off} then {schema}.number_at(record, {fixed_bytes}, 2)::int else 0 end as put_off,
             case when {dated} then to_timestamp({schema}.number_at(record, {_RECORD_BYTES}, 4)) end as pushed_at
         from named
-        left join {specs} spec on spec.key = named.in_{layout.SPECS} || substring(named.record from {_PLACE + 9} for 8)
-        where named.number in (4, 5, 6) or named.seq > named.cleared"""
+        left join {specs} spec on spec.key = named.in_{layout.SPECS} || named.seq
+        where named.number in (4, 5, 6) or {schema}.number_at(named.seq, 0, 8) > named.cleared"""
 
 
 def _attempts(schema: str) -> str:

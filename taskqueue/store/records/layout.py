@@ -37,7 +37,8 @@
 | points | 4 (1 byte), minutes since 1970, modulo 1,440 (4 bytes) | DaemonMinute |
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers do. The
-lower half of a place is the task's seq. A record is 50 bytes, or 54, and the itag; the rest is MessagePack. The upper
+lower half of a place is the task's seq, or its complement, which has the top bit, in a project that goes by newest. A
+record is 50 bytes, or 54, and the itag; the rest is MessagePack. The upper
 four bits of a record's ``retried`` count the task's crashes, the bit below means that it was put off, the next one that
 4 more bytes have the unix second in which the task was first pushed; 0x10 of its state means that it has a result. The
 fields behind the body of a spec, and the check of a lease, are left out if empty. A child or a parent is its project,
@@ -94,6 +95,7 @@ from taskqueue.core.model.task import (
     STATES,
     Task,
     key_time,
+    seq_in,
     size_of,
 )
 from taskqueue.protocol.choices import Resolution
@@ -176,6 +178,9 @@ LAST_KEY: Final = b"\xff" * 8
 """Key above all keys of all families: project numbers stay below 2**32 - 1, sessions below 2**15 bytes."""
 
 SEQ_BYTES: Final = KEY_BYTES // 2
+_SEQS_END: Final = b"\x80"
+"""Bytes above those of every seq, and below its complement."""
+_COMPLEMENTS: Final = bytes(reversed(range(256)))
 _PROJECT: Final = Packing(">I")
 _SEQ: Final = Packing(">IQ")
 _LENGTH: Final = Packing(">H")
@@ -201,7 +206,7 @@ def order_key(project: int, place: int) -> bytes:
 
 def spec_key_of(key: bytes) -> bytes:
     """Return the key in SPECS of the task at this key of an order."""
-    return key[:PROJECT_BYTES] + key[-SEQ_BYTES:]
+    return key[:PROJECT_BYTES] + seq_bytes_of(key)
 
 
 def project_of(key: bytes) -> int:
@@ -211,7 +216,13 @@ def project_of(key: bytes) -> int:
 
 def seq_of(key: bytes) -> int:
     """Decode the seq in a key of SPECS or of an order."""
-    return int.from_bytes(key[-SEQ_BYTES:], "big")
+    return int.from_bytes(seq_bytes_of(key), "big")
+
+
+def seq_bytes_of(key: bytes) -> bytes:
+    """Return the bytes of the seq in a key of SPECS or of an order, or in a place."""
+    seq = key[-SEQ_BYTES:]
+    return seq.translate(_COMPLEMENTS) if seq > _SEQS_END else seq
 
 
 def place_of(key: bytes) -> int:
@@ -337,7 +348,7 @@ def task_of(project: int, taskid: str, record: bytes) -> Task:
         raise ValueError(f"state {state} is unknown")
     key = int.from_bytes(place, "big")
     return Task(
-        project, taskid, state, key, int.from_bytes(place[SEQ_BYTES:], "big"), priority, exetime, token,
+        project, taskid, state, key, seq_in(key), priority, exetime, token,
         retried & RETRIED_MOST, crawled, flags & HELD_BACK != 0, flags & TIMED_OUT != 0, flags & APART != 0,
         flags >> ATTEMPTS_SHIFT, record[size:].decode(), kept_state=state, kept_key=key,
         bare=flags & BARE != 0, crashes=retried >> CRASHES_SHIFT, has_result=marks & HAS_RESULT != 0, links=links,

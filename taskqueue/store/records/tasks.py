@@ -84,10 +84,10 @@ def find_order(store: Store, ref: OrderRef) -> FoundOrder:
 def _bounds(ref: OrderRef) -> tuple[bytes, bytes]:
     """Return the range of keys from the order's start to its end; empty if the start is above all keys.
 
-    Ready tasks: only those without slots.
+    Ready tasks that refill a head: only those without slots.
     """
     most = layout.order_key(ref.project, 1 << SLOT_SHIFT)
-    end = most if ref.state == READY else layout.project_key(ref.project + 1)
+    end = most if ref.state == READY and not ref.to_sort else layout.project_key(ref.project + 1)
     return (end if ref.start >= NO_FLOOR else layout.order_key(ref.project, ref.start)), end
 
 

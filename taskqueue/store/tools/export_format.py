@@ -90,6 +90,7 @@ class ProjectLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     Attributes:
         overrides: map of settings set by ``project-set``.
         pause, cron, finished, totals: see ``ProjectRecord``.
+        newest: True if the lines of its ready tasks begin with the newest one of each priority.
     """
 
     name: ProjectName
@@ -99,6 +100,7 @@ class ProjectLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     pause: PauseRecord | None = None
     cron: dict[str, CronRecord] = msgspec.field(default_factory=dict)
     finished: Counted = 0
+    newest: bool = False
 
 
 class FirstLine(Struct, frozen=True, forbid_unknown_fields=True):

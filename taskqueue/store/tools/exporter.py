@@ -98,6 +98,7 @@ def project_line(record: ProjectRecord, form: ExportFormat) -> ProjectLine:
         pause=record.pause,
         cron=record.cron,
         finished=record.finished,
+        newest=bool(record.newest),
     )
 
 

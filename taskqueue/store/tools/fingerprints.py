@@ -192,8 +192,8 @@ class Fingerprints:
     def _plain(self, tally: Tally, mark: int, entries: list[Entry]) -> None:
         """Hash tasks that have only a state, a slot and a result."""
         places = [record[_PLACE] for _, record in entries]
-        seqs = [place[-layout.SEQ_BYTES :] for place in places]
         state = mark & STATE_MASK
+        seqs = [layout.seq_bytes_of(place) if state == READY else place[-layout.SEQ_BYTES :] for place in places]
         if state in LIVE and int.from_bytes(min(seqs), "big") <= tally.record.cleared:
             for entry in entries:
                 self._marked(tally, *entry)
@@ -219,7 +219,7 @@ class Fingerprints:
         if task.has_result:
             sums.with_result += hash(key)
         if not task.bare:
-            sums.taskids += _hashed([record[_PLACE][-layout.SEQ_BYTES :]], [taskid])
+            sums.taskids += _hashed([layout.seq_bytes_of(record[_PLACE])], [taskid])
         if is_cleared(task, tally.record.cleared):
             tally.left += 1
             return

@@ -55,6 +55,7 @@ from taskqueue.core.model.task import (
     PROCESSING,
     READY,
     RETRIED_MOST,
+    SEQ_MASK,
     STATE_NAMES,
     SUCCESS,
     Task,
@@ -222,6 +223,10 @@ def _refuse(form: ExportFormat, number: int, reason: str) -> NoReturn:
     raise BadLine(f"{form.unit} {number:,}: {said}")
 
 
+FALLING_FROM: Final = 1 << EPOCH_SHIFT - 1
+"""Number from which the seqs of lines count down that begin with the newest task; half of those of an epoch."""
+
+
 class _Importer:
     def __init__(self, store: Store, boot: float, form: ExportFormat, version: int) -> None:
         self.brought = ImportCounts()
@@ -231,13 +236,14 @@ class _Importer:
         self._boot = boot
         self._epoch = store.begin()
         self._number = self._epoch << EPOCH_SHIFT
+        self._falling = self._number + FALLING_FROM
         self._projects = {record.name: record for record in project_records(store)}
-        self._named: set[str] = set()
+        self._named: dict[str, ProjectLine] = {}
         self._leased = dict(_leased(store))
 
     def make_projects(self, lines: Iterable[ProjectLine], known: KnownTasks, environment: Environment) -> None:
         """Create the projects that do not exist yet."""
-        self._named = {line.name for line in lines}
+        self._named = {line.name: line for line in lines}
         for name in sorted(self._named):
             if known == "refuse" and name in self._projects and _has_tasks(self._projects[name]):
                 raise StoreError(f'project "{name}" has tasks already; use --merge to add those that it lacks')
@@ -281,7 +287,7 @@ class _Importer:
                 continue
             if there is not None:
                 writes.forgotten.append(there)
-            task, result = self._task(number, line, project.number, edges)
+            task, result = self._task(number, line, project, edges)
             if task.has_result:
                 writes.results[ref] = result
             found[ref] = task
@@ -308,14 +314,18 @@ class _Importer:
             _refuse(self._form, number, f'project "{name}" is not in the first {self._form.unit}')
         return self._projects[name]
 
-    def _task(self, number: int, line: TaskLine, project: int, edges: _EdgeImporter) -> tuple[Task, Raw]:
+    def _task(self, number: int, line: TaskLine, project: ProjectRecord, edges: _EdgeImporter) -> tuple[Task, Raw]:
         """Make the task of a line, and its result."""
         self._number += 2
         try:
             result = _result(line, self._form)
-            task = _task(line, project, self._number - 1, self._form, has_result=result != NIL)
+            seq = self._number - 1
+            if self._named[line.project].newest and line.state == "ready":
+                self._falling -= 1
+                seq = self._falling
+            task = _task(line, project.number, seq, self._form, has_result=result != NIL)
             edges.add(line, task, self._number - 1)
-            task.key = _key(task, line)
+            task.key = _key(task, line, newest=bool(project.newest))
             return task, result
         except UNREADABLE as error:
             _refuse(self._form, number, str(error))
@@ -393,10 +403,10 @@ def _result(line: TaskLine, form: ExportFormat) -> Raw:
     return result
 
 
-def _key(task: Task, line: TaskLine) -> int:
+def _key(task: Task, line: TaskLine, *, newest: bool) -> int:
     """Compute the task's place in the order of its state."""
     if task.state == READY:
-        return ready_key(task.priority, task.seq)
+        return ready_key(task.priority, task.seq ^ SEQ_MASK if newest else task.seq)
     if task.state == BLOCKED:
         return task.seq
     return time_key(task.exetime if task.state == DELAYED else line.ended_at, task.seq)

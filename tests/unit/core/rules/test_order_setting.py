@@ -7,14 +7,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.operations import Bulk
-from taskqueue.protocol.values import Recrawl
+from taskqueue.protocol.projects import ProjectSet
+from taskqueue.protocol.values import Fetched, Recrawl
 from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import rest
 
 JOBS = {"three": 3.0, "one": 1.0, "four": 4.0, "two": 2.0}
 """Delays of jobs, in the order of their push."""
+
+ORDERS = {"arrival": "newest", "newest": "due"}
+"""Other orders, by order, for which ready tasks are sorted anew."""
 
 
 def busy_worker(world: World) -> Fetcher:
@@ -31,6 +36,12 @@ def rest_of(fetcher: Fetcher) -> list[str]:
     """Finish all tasks one by one; return those after the first."""
     fetcher.finish_all()
     return fetcher.taken[1:]
+
+
+@pytest.fixture
+def newest(make_world: MakeWorld) -> World:
+    """Make a world whose projects go by newest."""
+    return make_world({"order": "newest"})
 
 
 @pytest.fixture
@@ -207,3 +218,160 @@ def test_by_due_time_many_tasks_keep_their_order_however_few_a_turn_promotes(
     world.settle()
 
     assert rest_of(fetcher) == [f"{n:02}" for n in reversed(range(30))]
+
+
+def test_by_newest_the_last_pushed_goes_first_whenever_it_was_due(newest: World) -> None:
+    fetcher = busy_worker(newest)
+    push_jobs(newest)
+    newest.advance(5)
+
+    assert rest_of(fetcher) == ["two", "four", "one", "three"]
+
+
+def test_by_newest_tasks_are_a_stack(newest: World) -> None:
+    fetcher = busy_worker(newest)
+    newest.push("news", *(task(name) for name in "abc"))
+    fetcher.done("busy")
+    newest.push("news", *(task(name) for name in "de"))
+    newest.restart()
+    fetcher.hello()
+    fetcher.finish_all()
+
+    assert fetcher.taken == ["busy", "c", "e", "d", "b", "a"]
+
+
+def test_by_newest_a_higher_priority_goes_first(newest: World) -> None:
+    newest.push("news", task("a", priority=1), task("b", priority=1), task("c"))
+
+    assert newest.fetcher().taken == ["b", "a", "c"]
+
+
+def test_by_newest_a_retry_a_merge_a_new_priority_and_a_release_keep_the_place(newest: World) -> None:
+    newest.set(retry_delay=[10])
+    newest.push("news", *(task(name) for name in "abc"))
+    fetcher = newest.fetcher(capacity=1)
+    rest(fetcher)
+    fetcher.fail("c")
+    newest.push("news", task("d"), task("a", priority=1))
+    newest.turn(Bulk(session="person", n=newest.n(), project="news", action="reprioritise", priority=0))
+    newest.settle()
+    newest.advance(10)
+    fetcher.hello()
+    rest(fetcher)
+    fetcher.release("d")
+
+    other = newest.fetcher(capacity=1, name="other")
+    other.finish_all()
+
+    assert other.taken == ["d", "c", "b", "a"]
+
+
+def test_by_newest_a_restart_of_a_finished_task_makes_it_the_newest(newest: World) -> None:
+    fetcher = busy_worker(newest)
+    fetcher.done("busy")
+    rest(fetcher)
+    newest.push("news", task("a"), task("busy", force_update=True), task("b"))
+
+    assert newest.fetcher(name="other").taken == ["b", "busy", "a"]
+
+
+def test_by_newest_a_task_whose_fetcher_fell_silent_keeps_its_place(newest: World) -> None:
+    newest.push("news", *(task(name) for name in "abc"))
+    newest.fetcher(capacity=1, name="silent")
+    newest.push("news", task("d"))
+    newest.advance(100)
+
+    assert newest.fetcher().taken == ["d", "c", "b", "a"]
+
+
+def test_by_newest_a_throttled_task_keeps_its_place(make_world: MakeWorld) -> None:
+    world = make_world({"order": "newest", "slot": {"by": "host"}})
+    world.push("news", *(task(name) for name in "ab"))
+    fetcher = world.fetcher(capacity=1)
+    fetcher.fail("b", fetched=Fetched(status_code=429))
+    world.advance(600)
+    fetcher.hello()
+
+    assert fetcher.taken == ["b", "b"]
+
+
+def test_by_newest_the_best_slot_is_that_of_the_newest_task(make_world: MakeWorld) -> None:
+    world = make_world({"order": "newest", "slot": {"by": "host", "delay": 0.0}})
+    pages = [f"http://{host}.example/{n}" for n in range(3) for host in "ab"]
+    world.push("news", *(task(page, url=page) for page in pages))
+    world.restart()
+    fetcher = world.fetcher(capacity=1)
+    fetcher.finish_all()
+
+    assert fetcher.taken == pages[::-1]
+
+
+MANY = 300
+"""Ready tasks that are sorted in more than one turn."""
+
+
+@pytest.mark.parametrize("slot", [{}, {"by": "host", "delay": 0.0}])
+@pytest.mark.parametrize("start", ["arrival", "newest"])
+def test_another_order_sorts_ready_tasks_anew_in_bounded_steps_that_survive_a_crash(
+    make_world: MakeWorld, start: str, slot: dict[str, Any]
+) -> None:
+    world = make_world({"order": start, "slot": slot})
+    pages = [f"http://{'ab'[n % 2]}.example/{n:03}" for n in range(MANY)]
+    world.push("news", *(task(page, url=page, priority=n % 3) for n, page in enumerate(pages)))
+    request = ProjectSet(session="person", n=world.n(), project="news", settings={"order": ORDERS[start]})
+    world.turn(request)
+    world.turn()
+    moved = [move for move in world.kept.moves if move[0].project]
+    assert 0 < len(moved) <= 256
+    world.crash()
+    world.settle()
+    world.push("news", task("last", priority=9))
+
+    sign = -1 if ORDERS[start] == "newest" else 1
+    expected = sorted(range(MANY), key=lambda n: (-(n % 3), sign * n))
+    fetcher = world.fetcher(capacity=1)
+    fetcher.finish_all()
+    assert fetcher.taken == ["last", *(pages[n] for n in expected)]
+
+
+@pytest.mark.parametrize("start", ["arrival", "newest"])
+def test_while_tasks_are_sorted_anew_others_come_and_go(make_world: MakeWorld, start: str) -> None:
+    world = make_world({"order": start}, turn_tasks=4)
+    world.push("news", *(task(f"{n:03}") for n in range(MANY)))
+    world.turn(ProjectSet(session="person", n=world.n(), project="news", settings={"order": ORDERS[start]}))
+    fetcher = world.know(Fetcher(world, "fetcher", 3, None))
+    world.turn(Hello(session="fetcher", n=world.n(), capacity=3))
+    world.turn(world.new_tasks("news", task("new"), task("150", priority=5)))
+    world.turn(world.new_tasks("news", task("149", force_update=True, cancel=True)))
+    world.settle()
+    fetcher.finish_all()
+
+    assert sorted(fetcher.taken) == sorted([*(f"{n:03}" for n in range(MANY) if n != 149), "new"])
+    rest_taken = [name for name in fetcher.taken[4:] if name not in ("150", "new")]
+    assert rest_taken == sorted(rest_taken, reverse=start == "arrival")
+
+
+def test_a_project_that_is_divided_while_its_tasks_are_sorted_anew_goes_by_its_order(world: World) -> None:
+    world.push("news", *(task(f"{n:03}") for n in range(MANY)))
+    world.turn(ProjectSet(session="person", n=world.n(), project="news", settings={"order": "newest"}))
+    world.turn()
+    world.turn(
+        ProjectSet(session="person", n=world.n(), project="news", settings={"slot": {"by": "host", "delay": 0.0}})
+    )
+    world.settle()
+    fetcher = world.fetcher(capacity=1)
+    fetcher.finish_all()
+
+    assert fetcher.taken == [f"{n:03}" for n in reversed(range(MANY))]
+
+
+def test_a_project_that_is_cleared_or_has_nothing_ready_needs_no_sorting(world: World) -> None:
+    world.push("news", *(task(f"{n:03}") for n in range(MANY)))
+    world.turn(ProjectSet(session="person", n=world.n(), project="news", settings={"order": "newest"}))
+    world.do("clear")
+    world.push("news", task("a"), task("b"))
+    world.set("shop", order="newest")
+    world.push("shop", task("c"), task("d"))
+
+    assert world.fetcher(capacity=1, projects=["news"], name="one").taken == ["b"]
+    assert world.fetcher(capacity=1, projects=["shop"], name="other").taken == ["d"]

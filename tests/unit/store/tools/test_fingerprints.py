@@ -51,7 +51,7 @@ def lived() -> Disk:
     """Make a store by a core: two projects, one divided into slots; edges, results, itags, tasks put off or failed."""
     news: dict[str, Setting] = {"slot": {"by": "host", "delay": 100.0}}
     defaults: dict[str, Setting] = {"rate": inf, "retry_delay": [50.0]}
-    world = World(CoreConfig(defaults=defaults, projects={"news": news, "shop": {}}))
+    world = World(CoreConfig(defaults=defaults, projects={"news": news, "shop": {"order": "newest"}}))
     fetcher = world.fetcher(capacity=100)
     for project in ("news", "shop"):
         for taskid in ("good", "bad", "later"):
