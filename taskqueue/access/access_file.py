@@ -94,12 +94,12 @@ class AccessList:
         }
 
     def holder(self, public: str, now: float) -> Entry | None:
-        """The entry with this public key; None: there is none, or it has expired."""
+        """The entry with this public key; None if there is none, or it has expired."""
         entry = self._by_key.get(public)
         return entry if entry is not None and entry.is_valid(now) else None
 
     def user(self, digest: str, name: str, now: float) -> Entry | None:
-        """The entry with this token, or without a digest the one of this name if it has a token; None: there is none.
+        """The entry with this token, or without a digest the one of this name if it has a token; None if there is none.
 
         A web process has no user's rights, not even with a token.
         """
@@ -108,7 +108,7 @@ class AccessList:
         return entry if is_user else None
 
     def entry(self, public: str) -> Entry | None:
-        """The entry with this public key, even if it has expired; None: there is none."""
+        """The entry with this public key, even if it has expired; None if there is none."""
         return self._by_key.get(public)
 
     def has(self, name: str) -> bool:
@@ -130,7 +130,7 @@ class AccessList:
 
 
 def read_entries(path: Path) -> tuple[Entry, ...] | None:
-    """Read the access file; None: there is no file.
+    """Read the access file; None if it does not exist.
 
     Raises:
         ConfigError: others may read or write it, it is damaged, or names or keys in it are not unique.
@@ -285,7 +285,7 @@ def _named(path: Path, entries: Sequence[Entry], name: str) -> Entry:
         raise ConfigError(
             f'{path}: "local" is the key in {LOCAL_KEY} beside it; remove that file, and a restart makes another'
         )
-    raise ConfigError(f'{path}: there is no key of "{name}"; taskqueue key list shows all')
+    raise ConfigError(f'{path}: no such name: "{name}"; taskqueue key list shows all')
 
 
 def _check_name(name: str) -> None:

@@ -45,10 +45,10 @@ class Callers(Protocol):
         """The caller by the name of a connection's key."""
 
     def speaker(self, name: str) -> Caller | None:
-        """The caller for whom a web process speaks; None: there is no user of this name."""
+        """The caller for whom a web process speaks; None if no user has this name."""
 
     def user(self, digest: str, name: str) -> Entry | None:
-        """The user with this token, or without a digest of this name; None: there is none."""
+        """The user with this token or, without a digest, of this name; None if there is none."""
 
 
 class Everybody:

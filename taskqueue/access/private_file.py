@@ -21,7 +21,7 @@ OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def read_private(path: Path, most_bytes: int, what: str) -> bytes | None:
-    """Read a private file; None: there is no file.
+    """Read a private file; None if it does not exist.
 
     Args:
         what: its content, for errors, such as "tokens".

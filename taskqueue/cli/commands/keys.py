@@ -281,7 +281,7 @@ def _why_not(entry: Entry | None, name: str, what: str, right: Right, project: s
     from taskqueue.protocol.callers import RIGHTS_OF, Scope
 
     if entry is None:
-        return f"there is no key of {name}"
+        return f"the access file has no {name}"
     if not entry.is_valid(time.time()):
         return f"the key of {name} has expired"
     if right not in RIGHTS_OF[entry.role]:

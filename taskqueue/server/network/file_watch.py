@@ -38,7 +38,7 @@ class FileWatch:
         self._watch()
 
     def fileno(self) -> int:
-        """Readable after something happened in the folder; negative: there is no inotify."""
+        """Readable after something happened in the folder; negative without inotify."""
         return int(self._fd)
 
     def has_changed(self) -> bool:

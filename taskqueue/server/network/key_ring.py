@@ -99,7 +99,7 @@ class KeyRing:
         return None
 
     def holder(self, public: str) -> Entry | None:
-        """The entry with this public key; None: there is none, or it has expired."""
+        """The entry with this public key; None if there is none, or it has expired."""
         return self._list.holder(public, time.time())
 
     def still_has(self, entry: Entry, public: str) -> bool:
@@ -116,14 +116,14 @@ class KeyRing:
         return self._list.caller_of(name)
 
     def user(self, digest: str, name: str) -> Entry | None:
-        """The user with this token, or without a digest of this name; None: there is none.
+        """The user with this token or, without a digest, of this name; None if there is none.
 
         While the file can't be read there is none: which tokens were revoked is not known.
         """
         return None if self.trouble else self._list.user(digest, name, time.time())
 
     def speaker(self, name: str) -> Caller | None:
-        """The caller for whom a web process speaks; None: there is no user of this name."""
+        """The caller for whom a web process speaks; None if no user has this name."""
         return None if self.user("", name) is None else self._list.caller_of(name)
 
     def owners(self) -> frozenset[str]:

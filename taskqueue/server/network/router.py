@@ -212,11 +212,11 @@ class Router:
         return EVERYBODY if self.keys is None else self.keys.caller_of(name)
 
     def speaker(self, name: str) -> Caller | None:
-        """Return the caller for whom a web process speaks; None: there is no user of this name."""
+        """Return the caller for whom a web process speaks; None if no user has this name."""
         return None if self.keys is None else self.keys.speaker(name)
 
     def user(self, digest: str, name: str) -> Entry | None:
-        """Return the user with this token, or without a digest of this name; None: there is none."""
+        """Return the user with this token or, without a digest, of this name; None if there is none."""
         return None if self.keys is None else self.keys.user(digest, name)
 
     def connected_names(self) -> list[str]:

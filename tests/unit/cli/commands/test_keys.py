@@ -178,7 +178,7 @@ def test_a_rotated_name_has_two_keys_until_the_rotation_is_finished() -> None:
         (["authorise", "local", OTHER, "--role", "admin"], 1, "a name of the daemon's own"),
         (["authorise", "a b", OTHER, "--role", "admin"], 1, "is not a valid name"),
         (["authorise", "ben", "x", "--role", "admin"], 2, "is neither"),
-        (["revoke", "ben"], 1, 'there is no key of "ben"'),
+        (["revoke", "ben"], 1, 'no such name: "ben"'),
         (["revoke", "local"], 1, "local.key"),
         (["rotate", "web1", PUBLIC], 1, 'the key of "web1"'),
         (["rotate", "web1", "--finish"], 1, "has no second key or token"),
@@ -192,7 +192,7 @@ def test_a_rotated_name_has_two_keys_until_the_rotation_is_finished() -> None:
         (["set", "web1", *(part for n in range(101) for part in ("--projects", f"p{n}"))], 1, "length <= 100"),
         (["set", "web1", "--role", "king"], 2, "king"),
         (["set", "web1"], 2, "Give --role"),
-        (["set", "ben", "--role", "admin"], 1, 'there is no key of "ben"'),
+        (["set", "ben", "--role", "admin"], 1, 'no such name: "ben"'),
         (["generate", "a/b", "--server", PUBLIC], 2, "is not a valid name"),
         (["generate", "ben"], 2, "--server is missing"),
         (["may", "web1", "fly"], 2, "is none of"),
@@ -255,7 +255,7 @@ def test_nobody_and_the_expired_may_nothing(capsys: pytest.CaptureFixture[str]) 
 
     assert run("may", "ben", "status") == 1
     assert run("may", "old", "status") == 1
-    assert capsys.readouterr().out.splitlines() == ["no: there is no key of ben", "no: the key of old has expired"]
+    assert capsys.readouterr().out.splitlines() == ["no: the access file has no ben", "no: the key of old has expired"]
 
 
 @pytest.mark.parametrize(
