@@ -13,7 +13,9 @@ from fnmatch import translate
 from typing import Final, Literal, get_args
 
 Right = Literal["look", "push", "work", "run", "rule", "speaks-for-others"]
-Role = Literal["viewer", "producer", "fetcher", "operator", "admin", "web"]
+UserRole = Literal["viewer", "producer", "fetcher", "operator", "admin"]
+"""Role that a user can have, of the dashboard or by ipc: all but that of a web process."""
+Role = Literal[UserRole, "web"]
 
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 RIGHTS_OF: Final[Mapping[Role, frozenset[Right]]] = {
@@ -24,8 +26,7 @@ RIGHTS_OF: Final[Mapping[Role, frozenset[Right]]] = {
     "admin": frozenset({"look", "push", "work", "run", "rule"}),
     "web": frozenset({"speaks-for-others"}),
 }
-USER_ROLES: Final = ROLES[:-1]
-"""Roles that a user of the dashboard can have: all but that of a web process."""
+USER_ROLES: Final[tuple[UserRole, ...]] = get_args(UserRole)
 
 NO_RIGHTS: Final[frozenset[Right]] = frozenset()
 

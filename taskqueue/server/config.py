@@ -35,7 +35,7 @@ from taskqueue.alike import did_you_mean, there_are
 from taskqueue.calendar import Calendar
 from taskqueue.core.model.events import EVENT_KINDS, EventKind
 from taskqueue.errors import ConfigError, SettingError
-from taskqueue.protocol.callers import Role
+from taskqueue.protocol.callers import UserRole
 from taskqueue.protocol.choices import NAME_WORDS
 from taskqueue.protocol.fields import ProjectName
 from taskqueue.server.syncer import Durability
@@ -92,7 +92,7 @@ class DaemonSection(Struct, frozen=True):
     bind: Addresses = ("tcp://127.0.0.1:7400",)
     keys: str = ""
     insecure: bool = False
-    ipc_role: Role = "admin"
+    ipc_role: UserRole = "admin"
     ipc_group: str = ""
     web: WebBind = ""
     max_message: Annotated[int, Meta(ge=MESSAGE_BYTES_LEAST, le=1 << 30, extra=SIZE)] = 8 << 20
