@@ -114,7 +114,7 @@ def metadata(wheel: Path) -> Message:
 def files_of(folder: Path) -> dict[str, bytes]:
     """Contents of all files below a folder by their paths there, without what setuptools adds or writes anew."""
     paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
-    added = re.compile(r"[^/]*\.egg-info/.*|build/.*|PKG-INFO|setup\.cfg")
+    added = re.compile(r"[^/]*\.egg-info/.*|build/.*|PKG-INFO|setup\.cfg|.*\.pyc")
     return {name: path.read_bytes() for name, path in paths.items() if not added.fullmatch(name)}
 
 

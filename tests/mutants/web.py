@@ -117,7 +117,7 @@ MUTANTS: Final = (
         _rights_never_looked_at,
         (
             f"{ADMITTED}::test_a_silent_stream_ends_when_its_reader_has_no_right_to_it_any_more",
-            f"{ADMITTED}::test_a_stream_of_everybody_ends_when_there_is_a_token",
+            f"{ADMITTED}::test_a_silent_stream_ends_when_its_browser_signs_out",
         ),
     ),
     Mutant(

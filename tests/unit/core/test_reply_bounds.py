@@ -34,6 +34,7 @@ from taskqueue.protocol.daemon import (
     StatusShow,
     StoreLevel,
     VerifyReply,
+    WhoReply,
 )
 from taskqueue.protocol.fetchers import (
     FetcherReply,
@@ -297,6 +298,7 @@ def at_limits() -> Iterator[AnyOutgoing]:
     yield HistoryReply(n=INT, points=[full(HistoryPoint)] * 256, next=FLOAT)
     page = room_in(LEAST) // history.MINUTE_BYTES
     yield DaemonHistoryReply(n=INT, points=[full(DaemonPoint)] * page, next=FLOAT)
+    yield WhoReply(n=INT, name=NAME, role="producer", projects=["p" * 64] * 100, created_at=FLOAT)
     yield KeyListReply(n=INT, keys=[full(KeyUse)] * KEYS_MOST, next=NAME)
     yield WaitReply(n=INT, finished=True, unfinished=INT, times=INT)
     yield TaskWaitReply(n=INT, state="cancelled")
