@@ -12,8 +12,9 @@ from typing import Any
 
 import httpx
 
+from taskqueue import Client
 from taskqueue.access import access_file
-from taskqueue.access.key_file import KeyFile, make_key, server_key, write_new_key
+from taskqueue.access.key_file import LOCAL_KEY, KeyFile, make_key, server_key, write_new_key
 from taskqueue.protocol.callers import Role
 from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon
 from tests.integration.nursery import Forked
@@ -89,8 +90,13 @@ class Keyed:
         return path
 
     def token(self, name: str = "anna", role: Role = "viewer") -> str:
-        """Authorise a token."""
-        return access_file.authorise_token(self.path, name, role)
+        """Authorise a token; a daemon that runs knows it afterwards."""
+        token = access_file.authorise_token(self.path, name, role)
+        if self.daemon.process is not None:
+            with Client(self.daemon.url, key=self._folder / LOCAL_KEY, timeout=WAIT_SECONDS) as local:
+                while name not in {use.name for use in local.daemon.key_uses()}:
+                    pass
+        return token
 
     @contextmanager
     def web(self, name: str = "web1", **environment: str) -> Iterator[Web]:

@@ -69,13 +69,12 @@ class Web:
     """Web process.
 
     Attributes:
-        path: access file of its daemon.
         port: port on loopback.
         host: ``Host`` as browsers send it.
     """
 
-    def __init__(self, folder: Path, path: Path, *command: str) -> None:
-        self.path = path
+    def __init__(self, folder: Path, keyed: Keyed | None, *command: str) -> None:
+        self._keyed = keyed
         self.log_file = folder / "web.log"
         with self.log_file.open("w") as log:
             self.process = Forked[str](command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
@@ -85,7 +84,14 @@ class Web:
 
     def token(self, name: str, role: Role) -> str:
         """Authorise a token."""
-        return access_file.authorise_token(self.path, name, role)
+        assert self._keyed is not None
+        return self._keyed.token(name, role)
+
+    @property
+    def path(self) -> Path:
+        """Access file of its daemon."""
+        assert self._keyed is not None
+        return self._keyed.path
 
     def log(self) -> str:
         """Output of the process so far."""
@@ -168,7 +174,7 @@ def shut(keyed: Keyed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web
     """Web process that demands tokens."""
     folder, url, key = tmp_path_factory.mktemp("shut"), keyed.daemon.url, str(keyed.key_file("web1", "web"))
     command = [sys.executable, "-m", "taskqueue", "web", "start", "--daemon", url, "--bind", "127.0.0.1:0"]
-    web = Web(folder, keyed.path, *command, "--key", key, "--host", "tasks.example")
+    web = Web(folder, keyed, *command, "--key", key, "--host", "tasks.example")
     yield web
     web.process.kill()
     web.process.communicate()
@@ -178,7 +184,7 @@ def shut(keyed: Keyed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web
 def opened(running: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     """Web process without tokens, with short timeouts."""
     folder = tmp_path_factory.mktemp("open")
-    web = Web(folder, folder / "none", sys.executable, "-c", ENTRY, running.url)
+    web = Web(folder, None, sys.executable, "-c", ENTRY, running.url)
     yield web
     web.process.kill()
     web.process.communicate()
@@ -190,7 +196,7 @@ def full(keyed: Keyed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * USUAL.connections)), hard))
     folder, key = tmp_path_factory.mktemp("full"), str(keyed.key_file("web2", "web"))
-    web = Web(folder, keyed.path, sys.executable, "-c", FULL_ENTRY, keyed.daemon.url, key)
+    web = Web(folder, keyed, sys.executable, "-c", FULL_ENTRY, keyed.daemon.url, key)
     yield web
     web.process.kill()
     web.process.communicate()
