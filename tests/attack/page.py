@@ -201,7 +201,10 @@ def fuzz(port: int, secret: str, log: Path, attempts: int, seed: int) -> int:
     for answer, count in sorted(answers.items(), key=lambda row: -row[1]):
         print(f"{count:8,} {answer.decode('latin-1') or 'no answer'}")
     print(f"{attempts:,} attempts from seed {seed}: served afterwards: {served}, log of {len(said):,} characters")
-    return 0 if served and "Traceback" not in said else 1
+    if "Traceback" in said:
+        print(said)
+        return 1
+    return 0 if served else 1
 
 
 def mutated(dice: random.Random, secret: str) -> bytes:
