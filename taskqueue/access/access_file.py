@@ -21,10 +21,10 @@ from typing import Annotated, Final
 import msgspec
 from msgspec.structs import replace
 
-from taskqueue.access.key_file import LOCAL_KEY, NAME_PATTERN, NAME_WORDS, Name, PublicKey
+from taskqueue.access.key_file import LOCAL_KEY, NAME_PATTERN, NAME_WORDS, Name, PublicKey, server_public
 from taskqueue.access.private_file import locked_folder, read_private, write_private
 from taskqueue.access.tokens import TokenDigest, digest_of, new_token
-from taskqueue.errors import ConfigError
+from taskqueue.errors import ConfigError, SettingError
 from taskqueue.protocol.callers import ALL_PROJECTS, RIGHTS_OF, USER_ROLES, Caller, Role
 
 MAX_ENTRIES: Final = 20_000
@@ -146,6 +146,20 @@ def read_entries(path: Path) -> tuple[Entry, ...] | None:
     return entries
 
 
+def existing_entries(path: Path) -> tuple[Entry, ...]:
+    """Read the access file, which must exist.
+
+    Raises:
+        ConfigError: it does not, or as in ``read_entries``.
+    """
+    if (entries := read_entries(path)) is None:
+        raise ConfigError(
+            f"{path.absolute()} does not exist; run this on the daemon's machine in its folder, or set "
+            "TASKQUEUE_DAEMON_KEYS"
+        )
+    return entries
+
+
 def authorise(
     path: Path,
     name: str,
@@ -182,7 +196,7 @@ def authorise_token(
 def _add(path: Path, entry: Entry) -> Entry:
     _check_name(entry.name)
     _check_patterns(entry.projects)
-    with _changing(path) as entries:
+    with _changing(path, makes=True) as entries:
         _check_free(path, entries, entry.name, *entry.keys)
         if len(entries) >= MAX_ENTRIES:
             raise ConfigError(f"{path}: there are {MAX_ENTRIES} names, which is the most")
@@ -205,6 +219,8 @@ def change(path: Path, name: str, projects: Sequence[str] = (), **changed: objec
         changed["projects"] = tuple(projects)
     with _changing(path) as entries:
         entry = _named(path, entries, name)
+        if changed.get("role") == "web" and not entry.keys:
+            raise SettingError(f"a web process needs a key, and {name} has only a token")
         made = entries[entries.index(entry)] = _checked(replace(entry, **changed))
     return made
 
@@ -268,8 +284,14 @@ def finish_rotation(path: Path, name: str) -> None:
 
 
 @contextmanager
-def _changing(path: Path) -> Iterator[list[Entry]]:
-    """The entries of the file, which are written at the end of the block, under a lock."""
+def _changing(path: Path, *, makes: bool = False) -> Iterator[list[Entry]]:
+    """The entries of the file, which are written at the end of the block, under a lock.
+
+    Args:
+        makes: make the file if it is missing; else that is an error, and no folder is made either.
+    """
+    if not makes:
+        existing_entries(path)
     with locked_folder(path):
         entries = list(read_entries(path) or ())
         yield entries
@@ -309,6 +331,8 @@ def _check_free(path: Path, entries: Sequence[Entry], name: str, *public: str) -
             )
         if not set(public).isdisjoint(entry.keys):
             raise ConfigError(f'{path}: this is the key of "{entry.name}"; each name needs a key of its own')
+    if public and server_public(path.parent) in public:
+        raise ConfigError("this is the daemon's own public key; give the one that taskqueue key generate printed")
 
 
 def _checked(entry: Entry) -> Entry:

@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from taskqueue.access.access_file import Entry
-from taskqueue.access.rights import is_about_all, request_name, right_of, role_for
+from taskqueue.access.rights import is_about_all, request_name, right_of, roles_text, roles_with, with_article
 from taskqueue.errors import Rejected
-from taskqueue.protocol.callers import EVERYBODY, Caller, Role, Scope
+from taskqueue.protocol.callers import EVERYBODY, USER, Caller, Right, Scope
 from taskqueue.protocol.daemon import WhoIs, WhoReply
 from taskqueue.protocol.fetchers import Extend, Hello, LeaseRef, Release
 from taskqueue.protocol.flows import FlowStage
@@ -105,11 +105,12 @@ def check_right(caller: Caller, request: AnyRequest) -> None:
     what = request_name(request)
     if caller.role is None:
         raise Rejected("forbidden", f'{what}: the access file has no "{caller.name}"; have an admin authorise a key')
-    needed = _with_article(role_for(right))
+    if isinstance(request, Hello) and right == "work":
+        what = "taking tasks"
     raise Rejected(
         "forbidden",
-        f"{caller.name} is {_with_article(caller.role)}, and {what} takes {needed}; use a key of that role, "
-        f"taskqueue key list shows all",
+        f"{caller.name} is {with_article(caller.role)}, and {what} takes {roles_text(right)}; "
+        f"{_way_out(caller, right)}",
     )
 
 
@@ -207,10 +208,15 @@ class _Outside:
 
     def _reason(self, field: str, project: str) -> str:
         return (
-            f'{field}: {self._name} reaches {self._scope}, and project "{project}" is outside; use a key for it, '
-            "taskqueue key list shows all"
+            f'{field}: {self._name} reaches {self._scope}, and project "{project}" is outside; have it added at the '
+            f"daemon: taskqueue key set {self._name} --projects …"
         )
 
 
-def _with_article(role: Role) -> str:
-    return f"{'an' if role[0] in 'ao' else 'a'} {role}"
+def _way_out(caller: Caller, right: Right) -> str:
+    """Way for a caller to get a right that its role has not."""
+    if caller.name.startswith(USER):
+        return "see daemon.ipc_role in its config file"
+    if caller.role == "web":
+        return "use a key of such a role, taskqueue key list shows all"
+    return f"at the daemon: taskqueue key set {caller.name} --role {roles_with(right)[0]}"

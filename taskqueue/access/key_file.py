@@ -96,6 +96,15 @@ def server_key(folder: Path) -> KeyFile:
     return _kept(folder / SERVER_KEY, "server", "")
 
 
+def server_public(folder: Path) -> str:
+    """Public key of the daemon's pair in this folder; empty: there is none, or it can't be read."""
+    try:
+        found = _read(folder / SERVER_KEY)
+    except ConfigError:
+        return ""
+    return "" if found is None else found.public
+
+
 def local_key(folder: Path, server: str) -> KeyFile:
     """The key of commands on the daemon's machine, made anew if there is none for the daemon's public key ``server``.
 

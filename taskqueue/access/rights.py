@@ -84,9 +84,22 @@ def request_name(request: AnyRequest) -> str:
     return f"{kind} {action}" if action else f"{kind}"
 
 
-def role_for(right: Right) -> Role:
-    """The role with this right that has the fewest others."""
-    return next(role for role in ROLES if right in RIGHTS_OF[role])
+def roles_with(right: Right) -> tuple[Role, ...]:
+    """The roles with this right, the one with the fewest others first."""
+    return tuple(role for role in ROLES if right in RIGHTS_OF[role])
+
+
+def roles_text(right: Right) -> str:
+    """The roles with this right, for messages, such as ``an operator or admin``."""
+    *first, last = roles_with(right)
+    roles = f"{', '.join(first)} or {last}" if first else last
+    # "Taking tasks takes a fetcher" would be misread.
+    return f"the role {roles}" if right == "work" else with_article(roles)
+
+
+def with_article(roles: str) -> str:
+    """A role, or several, with the article of the first."""
+    return f"{'an' if roles[0] in 'ao' else 'a'} {roles}"
 
 
 def _works(hello: fetchers.Hello) -> bool:

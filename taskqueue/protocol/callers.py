@@ -35,6 +35,9 @@ LOCAL: Final = "local"
 write the access file.
 """
 
+USER: Final = "user:"
+"""Beginning of the names of users who come by ``ipc://``; no name of the access file has a colon."""
+
 ALL_PROJECTS: Final = "*"
 ANSWERS_MOST: Final = 20_000
 """Names whose answers one scope remembers; then it begins anew."""

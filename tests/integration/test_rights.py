@@ -178,7 +178,7 @@ def test_a_client_that_may_not_work_is_told_so_when_it_takes_tasks_and_goes_on_p
     it.start()
 
     with Client(it.url, key=key) as client:
-        with pytest.raises(RequestRejected, match="hello with capacity takes a fetcher"):
+        with pytest.raises(RequestRejected, match="taking tasks takes the role fetcher"):
             client.select(timeout=timeout)
 
         assert client.push("news", "http://site/") == "new"
@@ -189,7 +189,7 @@ def test_a_worker_that_may_not_work_ends_with_the_reason(it: Daemon, authorise: 
     it.start()
     worker = Worker(lambda task: None, ["news"], client=it.url, key=tmp_path / "shop.key")
 
-    with pytest.raises(RequestRejected, match="hello with capacity takes a fetcher"):
+    with pytest.raises(RequestRejected, match="taking tasks takes the role fetcher"):
         worker.run()
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, cast, get_args
@@ -69,6 +70,23 @@ def keys_option(command: Command) -> Command:
     return option(command)
 
 
+@contextmanager
+def _telling_of(path: Path) -> Iterator[None]:
+    """Say on stderr if the block makes a file: in another folder than the daemon's it has no effect."""
+    was_there = path.exists()
+    yield
+    if not was_there and path.exists():
+        from taskqueue.access.key_file import LOCAL_KEY
+
+        # A daemon with keys makes that one when it starts.
+        is_read = (path.parent / LOCAL_KEY).exists()
+        elsewhere = (
+            ", which no daemon reads yet; a running daemon's is elsewhere: run this in its folder, or set "
+            "TASKQUEUE_DAEMON_KEYS"
+        )
+        say(f"made {path.absolute()}{'' if is_read else elsewhere}", err=True)
+
+
 @click.group()
 def key() -> None:
     """Make keys, and say who may connect.
@@ -111,7 +129,22 @@ def generate(name: str, server: str | None, out: Path | None, keys: Path) -> Non
     path = out or Path(f"{name}.key")
     write_new_key(path, made)
     say(made.public)
-    say(f"{path} has the key of {name}; let it in with: taskqueue key authorise {name} PUBLIC --role ROLE", err=True)
+    say(f"{path} has the key of {name}; let it in at the daemon with: {_way_in(keys, name)}", err=True)
+
+
+def _way_in(keys: Path, name: str) -> str:
+    """Command that lets in a new key of a name; where the access file is not at hand, of a new and of a known name."""
+    from taskqueue.access.access_file import read_entries
+    from taskqueue.errors import ConfigError
+
+    new, known = f"taskqueue key authorise {name} PUBLIC --role ROLE", f"taskqueue key rotate {name} PUBLIC"
+    try:
+        entries = read_entries(keys)
+    except ConfigError:
+        entries = None
+    if entries is None:
+        return f"{new}, or if the name is there already: {known}"
+    return known if any(entry.name == name for entry in entries) else new
 
 
 @key.command()
@@ -150,12 +183,15 @@ def authorise(
     expires_at = time.time() + expires if expires else None
     patterns = projects or ("*",)
     if public is not None:
-        made = access_file.authorise(keys, name, public_key(public), cast("Role", role), expires_at, patterns)
+        with _telling_of(keys):
+            made = access_file.authorise(keys, name, public_key(public), cast("Role", role), expires_at, patterns)
         say(f"{name} may connect, as {_who(made)}.")
         return
     if role == "web":
         raise click.UsageError("A web process needs a key, not a token.")
-    say(access_file.authorise_token(keys, name, cast("Role", role), expires_at, patterns))
+    with _telling_of(keys):
+        made_token = access_file.authorise_token(keys, name, cast("Role", role), expires_at, patterns)
+    say(made_token)
     say(f"This is the token of {name}, {role}; it is shown this once.", err=True)
 
 
@@ -184,7 +220,9 @@ def change(name: str, role: str | None, projects: tuple[str, ...], expires: floa
         changed["expires_at"] = None if expires == inf else time.time() + expires
     if not changed and not projects:
         raise click.UsageError("Give --role, --projects or --expires.")
-    say(f"{name} is now {_a(_who(access_file.change(keys, name, projects, **changed)))}.")
+    made = access_file.change(keys, name, projects, **changed)
+    until = "never expires" if made.expires_at is None else f"expires {times.local(made.expires_at)}"
+    say(f"{name} is now {_a(_who(made))}{f', and {until}' if expires is not None else ''}.")
 
 
 @key.command("list")
@@ -202,12 +240,12 @@ def list_keys(as_json: bool, keys: Path, daemon: Daemon) -> None:
       taskqueue key list
       taskqueue key list --json | jq -r .name
     """
-    from taskqueue.access.access_file import read_entries
+    from taskqueue.access.access_file import existing_entries
     from taskqueue.access.key_file import SHOWN_CHARS
     from taskqueue.cli.output.json_output import print_lines
     from taskqueue.protocol.daemon import KeyUse
 
-    entries = read_entries(keys) or ()
+    entries = existing_entries(keys)
     uses = _uses(daemon._replace(key=daemon.key or key_for(daemon.address, None, keys)))
     if as_json:
         print_lines(
@@ -264,10 +302,11 @@ def may(name: str, what: str, project: str | None, keys: Path) -> int:
       taskqueue key may web1 done
       taskqueue key may web1 pause news-a
     """
-    from taskqueue.access.access_file import read_entries
+    from taskqueue.access.access_file import existing_entries
 
     right = _right_of(what)
-    entry = next((each for each in read_entries(keys) or () if each.name == name), None)
+    what = "taking tasks" if what == "hello" else what  # a hello that takes none needs no more than a look
+    entry = next((each for each in existing_entries(keys) if each.name == name), None)
     if why_not := _why_not(entry, name, what, right, project):
         say(f"no: {why_not}")
         return 1
@@ -278,6 +317,7 @@ def may(name: str, what: str, project: str | None, keys: Path) -> int:
 
 def _why_not(entry: Entry | None, name: str, what: str, right: Right, project: str | None) -> str:
     """Reason why the name may not do it; empty: it may."""
+    from taskqueue.access.rights import roles_text
     from taskqueue.protocol.callers import RIGHTS_OF, Scope
 
     if entry is None:
@@ -285,8 +325,7 @@ def _why_not(entry: Entry | None, name: str, what: str, right: Right, project: s
     if not entry.is_valid(time.time()):
         return f"the key of {name} has expired"
     if right not in RIGHTS_OF[entry.role]:
-        roles = " or ".join(role for role, rights in RIGHTS_OF.items() if right in rights)
-        return f"{name} is {_a(entry.role)}, and {what} takes {_a(roles)}"
+        return f"{name} is {_a(entry.role)}, and {what} takes {roles_text(right)}"
     if project is not None and not Scope(entry.projects).has(project):
         return f"{name} is {_a(_who(entry))}, and {project} is outside"
     return ""
@@ -385,9 +424,11 @@ def server(keys: Path) -> None:
     Example:
       taskqueue key server
     """
-    from taskqueue.access.key_file import server_key
+    from taskqueue.access.key_file import SERVER_KEY, server_key
 
-    say(server_key(keys.parent).public)
+    with _telling_of(keys.parent / SERVER_KEY):
+        public = server_key(keys.parent).public
+    say(public)
 
 
 def _end_of(entry: Entry) -> str:

@@ -12,10 +12,8 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from taskqueue.protocol.callers import Caller, Role
+from taskqueue.protocol.callers import USER, Caller, Role
 
-USER: Final = "user:"
-"""Beginning of the names of users."""
 SAFE_NAME: Final = re.compile(r"(?![0-9]+\Z)[A-Za-z0-9_.@-]{1,64}\Z")
 """Names of users that are shown; other users appear by their number, which no such name can be taken for."""
 USERS_MOST: Final = 1000

@@ -32,7 +32,7 @@ from mypy_extensions import mypyc_attr
 
 from taskqueue.access.access_file import Entry
 from taskqueue.errors import ConfigError
-from taskqueue.protocol.callers import EVERYBODY, Caller, Role
+from taskqueue.protocol.callers import EVERYBODY, USER, Caller, Role
 from taskqueue.protocol.fields import Peer
 from taskqueue.server.clock import ticks
 from taskqueue.server.log import SparseLog, quoted
@@ -42,7 +42,7 @@ from taskqueue.server.network.connections import SENT_MOST, Connections, routing
 from taskqueue.server.network.cut_peers import CutPeers
 from taskqueue.server.network.door import IPC_DOMAIN, TCP_DOMAIN
 from taskqueue.server.network.key_ring import KeyRing
-from taskqueue.server.network.local_users import USER, LocalUsers
+from taskqueue.server.network.local_users import LocalUsers
 from taskqueue.server.network.socket_file import IPC, SocketLock, closed_files, let_connect, path_of
 
 log = logging.getLogger("taskqueue")

@@ -123,7 +123,8 @@ def test_what_names_projects_inside_or_none_passes_unchanged(kind: type[AnyReque
 
 def test_a_refusal_says_whose_key_reaches_what_and_what_to_do() -> None:
     assert refusal(ProjectShow(project="shop"), "news-*") == (
-        'project: web1 reaches news-*, and project "shop" is outside; use a key for it, taskqueue key list shows all'
+        'project: web1 reaches news-*, and project "shop" is outside; have it added at the daemon: '
+        "taskqueue key set web1 --projects …"
     )
     many = refusal(ProjectShow(project="s" * 64), *[f"{'n' * 60}{number}" for number in range(100)])
     assert "and 97 more" in many

@@ -62,10 +62,21 @@ def test_without_keys_every_peer_may_everything() -> None:
 @pytest.mark.parametrize(
     ("role", "request_", "said"),
     [
-        ("fetcher", PAUSE, "web1 is a fetcher, and project-do pause takes an operator"),
-        ("operator", DELETE, "web1 is an operator, and project-do delete takes an admin"),
-        ("viewer", NewTasks(project="a", tasks=[]), "web1 is a viewer, and new-task takes a producer"),
-        ("producer", Hello(capacity=1), "web1 is a producer, and hello with capacity takes a fetcher"),
+        (
+            "fetcher", PAUSE,
+            "web1 is a fetcher, and project-do pause takes an operator or admin; "
+            "at the daemon: taskqueue key set web1 --role operator$",
+        ),
+        ("operator", DELETE, "web1 is an operator, and project-do delete takes an admin; .* --role admin$"),
+        (
+            "viewer", NewTasks(project="a", tasks=[]),
+            "web1 is a viewer, and new-task takes a producer, fetcher, operator or admin; .* --role producer$",
+        ),
+        (
+            "producer", Hello(capacity=1),
+            "web1 is a producer, and taking tasks takes the role fetcher or admin; .* --role fetcher$",
+        ),
+        ("web", StatusShow(), "web1 is a web, and status takes a viewer, .*; use a key of such a role"),
         (None, StatusShow(), 'status: the access file has no "web1"'),
     ],
 )  # fmt: skip
@@ -76,6 +87,11 @@ def test_a_refusal_says_who_asked_for_what_and_which_role_it_takes(
         check_right(Caller("web1", role), request_)
 
     assert refused.value.code == "forbidden"
+
+
+def test_users_by_ipc_are_told_of_the_setting_with_their_role() -> None:
+    with pytest.raises(Rejected, match=r"takes an operator or admin; see daemon\.ipc_role in its config file$"):
+        check_right(Caller("user:anna", "viewer"), PAUSE)
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,10 @@ def test_projects_of_a_name_are_listed_and_changed_in_place(capsys: pytest.Captu
 
     assert printed(capsys, "set", "web1", "--projects", "shop-?") == "web1 is now a fetcher of shop-?."
     assert printed(capsys, "set", "web1", "--role", "operator", "--expires", "never")
-    assert printed(capsys, "set", "ops", "--projects", "*", "--expires", "never") == "ops is now an operator."
+    told = printed(capsys, "set", "ops", "--projects", "*", "--expires", "2d")
+    assert told.startswith("ops is now an operator, and expires ")
+    told = printed(capsys, "set", "ops", "--projects", "*", "--expires", "never")
+    assert told == "ops is now an operator, and never expires."
     after, ops_after = read_entries(Path("data/access.json")) or ()
     assert after == replace(before, role="operator", projects=("shop-?",))
     assert ops_after == replace(ops, expires_at=None)
@@ -196,12 +199,14 @@ def test_a_rotated_name_has_two_keys_until_the_rotation_is_finished() -> None:
         (["generate", "a/b", "--server", PUBLIC], 2, "is not a valid name"),
         (["generate", "ben"], 2, "--server is missing"),
         (["may", "web1", "fly"], 2, "is none of"),
+        (["set", "boris", "--role", "web"], 2, "a web process needs a key, and boris has only a token"),
     ],
 )
 def test_what_can_not_be_says_why(
     capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, said: str
 ) -> None:
     run("authorise", "web1", PUBLIC, "--role", "fetcher")
+    run("authorise", "boris", "--token", "--role", "viewer")
     before = Path("data/access.json").read_text()
 
     assert run(*arguments) == status
@@ -235,6 +240,7 @@ def test_may_says_in_which_projects(capsys: pytest.CaptureFixture[str], what: st
         ("delete", "no: web1 is a fetcher, and delete takes an admin"),
         ("status", "yes: web1 is a fetcher, and status takes the right look"),
         ("push", "yes: web1 is a fetcher, and push takes the right push"),
+        ("hello", "yes: web1 is a fetcher, and taking tasks takes the right work"),
     ],
 )
 def test_may_says_what_a_name_may_do(capsys: pytest.CaptureFixture[str], what: str, said: str) -> None:
@@ -283,3 +289,80 @@ def test_a_public_key_may_be_given_as_its_key_file(capsys: pytest.CaptureFixture
     assert run("authorise", "web1", "web1.key", "--role", "viewer") == 0
 
     assert [entry.keys for entry in read_entries(Path("data/access.json")) or ()] == [(public,)]
+
+
+NO_DAEMON = (
+    ", which no daemon reads yet; a running daemon's is elsewhere: run this in its folder, or set TASKQUEUE_DAEMON_KEYS"
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "file"),
+    [
+        (["server"], "server.key"),
+        (["authorise", "web1", PUBLIC, "--role", "fetcher"], "access.json"),
+        (["authorise", "anna", "--token", "--role", "viewer"], "access.json"),
+    ],
+)
+@pytest.mark.parametrize("is_daemons", [False, True])
+def test_a_file_that_a_command_makes_is_told_with_its_whole_path_on_stderr_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], file: str, is_daemons: bool
+) -> None:
+    if is_daemons:
+        Path("data").mkdir()
+        Path("data/local.key").touch()
+    made = f"made {tmp_path}/data/{file}"
+
+    assert run(*arguments) == 0
+    told = capsys.readouterr()
+    run(*arguments)
+
+    assert f"{made}{'' if is_daemons else NO_DAEMON}" in told.err.splitlines()
+    assert len(told.out.splitlines()) == 1
+    assert made not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "revoke web1", "set web1 --role admin", "rotate web1 --finish", "rotate web1 --token", "list", "list --json",
+        "may web1 done",
+    ],
+)  # fmt: skip
+def test_without_an_access_file_a_command_says_where_it_looked_and_makes_no_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: str
+) -> None:
+    assert run(*words.split()) == 1
+
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"{tmp_path}/data/access.json does not exist; run this on the daemon's machine in its folder" in told.err
+    assert not Path("data").exists()
+
+
+def test_the_daemons_own_public_key_is_no_key_of_a_client(capsys: pytest.CaptureFixture[str]) -> None:
+    own = printed(capsys, "server")
+    run("authorise", "web1", PUBLIC, "--role", "fetcher")
+    capsys.readouterr()
+
+    for words in (["authorise", "ben", own, "--role", "fetcher"], ["rotate", "web1", own]):
+        assert run(*words) == 1
+        assert (
+            "this is the daemon's own public key; give the one that taskqueue key generate" in capsys.readouterr().err
+        )
+    assert [entry.keys for entry in read_entries(Path("data/access.json")) or ()] == [(PUBLIC,)]
+
+
+def test_a_new_key_comes_with_the_command_that_lets_it_in(capsys: pytest.CaptureFixture[str]) -> None:
+    def told(name: str, file: str) -> str:
+        assert run("generate", name, "--server", PUBLIC, "--out", file) == 0
+        return capsys.readouterr().err
+
+    far = told("web1", "1.key")
+    run("authorise", "web1", OTHER, "--role", "fetcher")
+    capsys.readouterr()
+    known, new = told("web1", "2.key"), told("web2", "3.key")
+
+    assert "key authorise web1 PUBLIC --role ROLE, or if the name is there already: taskqueue key rotate web1" in far
+    assert known.endswith("with: taskqueue key rotate web1 PUBLIC\n")
+    assert new.endswith("with: taskqueue key authorise web2 PUBLIC --role ROLE\n")
