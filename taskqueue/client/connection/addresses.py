@@ -144,7 +144,8 @@ KEYLESS: Final = "the daemon there has no keys, but this client has one"
 OTHER_DAEMON: Final = "the daemon there is not the one in this client's key file: its public key is another"
 
 REMEDIES: Final = {
-    KEY_REFUSED: "on its machine, see taskqueue key list, then taskqueue key authorise {name} {public} --role ROLE",
+    KEY_REFUSED: "on its machine see taskqueue key list, then taskqueue key authorise {name} {public} --role ROLE "
+    "(a new name), key set {name} --expires DURATION (expired) or key rotate {name} PUBLIC (another key)",
     KEY_MISSING: "name a key file by --key or TASKQUEUE_KEY; taskqueue key generate makes one",
     KEYLESS: "leave out --key, TASKQUEUE_KEY and data/local.key, or say daemon.keys in its config file",
     OTHER_DAEMON: "compare with taskqueue key server on its machine; if that has changed, make a new key file",
