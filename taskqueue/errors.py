@@ -18,6 +18,12 @@ from typing import Final
 MAX_REASON_CHARS: Final = 400
 """Longest reason that is sent to a peer, in characters."""
 
+WRONG_SETTING: Final = 2
+UNAUTHORISED: Final = 77
+"""EX_NOPERM of sysexits.h."""
+STATUSES: Final = {"setting": WRONG_SETTING, "forbidden": UNAUTHORISED}
+"""Exit statuses of commands by the code of a refusal; of any other code 1."""
+
 
 class TaskQueueError(Exception):
     """Base of all errors of this package."""

@@ -25,7 +25,16 @@ import click
 
 from taskqueue.build_kind import build_kind, is_compiled
 from taskqueue.cli.commands.completion import VARIABLE
-from taskqueue.errors import ConfigError, RequestRejected, SettingError, TaskQueueError, Unauthorised
+from taskqueue.errors import (
+    STATUSES,
+    UNAUTHORISED,
+    WRONG_SETTING,
+    ConfigError,
+    RequestRejected,
+    SettingError,
+    TaskQueueError,
+    Unauthorised,
+)
 from taskqueue.terminal.lines import say, say_lines
 
 DAILY: Final = {
@@ -69,11 +78,6 @@ ALIASES: Final = {"scheduler": ("daemon", "start")}
 DISTRIBUTION: Final = "taskqueue-scheduler"
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
-WRONG_SETTING: Final = 2
-UNAUTHORISED: Final = 77
-"""EX_NOPERM of sysexits.h."""
-STATUSES: Final = {"setting": WRONG_SETTING, "forbidden": UNAUTHORISED}
-"""Exit statuses by the code of a refusal; of any other code 1."""
 
 SPACE: Final = re.compile(r"[ \t\r\n]+")
 

@@ -19,7 +19,7 @@ from taskqueue.cli.output.json_output import json_lines_option, print_lines
 from taskqueue.display.counts import projects, tasks
 from taskqueue.display.operations import outcome
 from taskqueue.display.projects import remaining_text, setting_text, to_go_text
-from taskqueue.errors import RequestRejected
+from taskqueue.errors import STATUSES, RequestRejected
 from taskqueue.protocol.choices import LiveState, OverState
 from taskqueue.terminal.lines import say
 
@@ -251,7 +251,7 @@ def pause(names: tuple[str, ...], group: str | None, every: bool, seconds: float
             view = client.projects.pause_all(seconds) if every else client.groups.pause(group or "", seconds)
             say(_paused(view))
             return 0
-        return max([_tell(name, lambda name: _pause(client, name, seconds)) for name in names])
+        return _status([_tell(name, lambda name: _pause(client, name, seconds)) for name in names])
 
 
 def _paused(view: Operation) -> str:
@@ -319,11 +319,16 @@ def _check(names: Sequence[str], group: str | None, *, every: bool | None = None
 
 
 def _act(client: Client, names: Iterable[str], group: str | None, action: Action, result: str) -> int:
-    """Act on each project, and print the result; return exit status 1 if the action failed for a named project."""
+    """Act on each project, and print the result; return the exit status."""
     if group:
         say(outcome(_acts_on_groups(client)[action](group)))
         return 0
-    return max([_act_on(client, name, action, result) for name in names])
+    return _status([_act_on(client, name, action, result) for name in names])
+
+
+def _status(ends: Sequence[int]) -> int:
+    """Exit status by those of all projects: 1 if they differ, such as 77 of those that the key does not reach."""
+    return ends[0] if len(set(ends)) == 1 else 1
 
 
 def _act_on(client: Client, name: str, action: Action, result: str) -> int:
@@ -335,12 +340,12 @@ def _act_on(client: Client, name: str, action: Action, result: str) -> int:
 
 
 def _tell(name: str, act: Callable[[str], str]) -> int:
-    """Act on a project, and print its new state; return exit status 1 if the action failed."""
+    """Act on a project, and print its new state; return the exit status."""
     try:
         said = act(name)
     except RequestRejected as error:
         say(f"taskqueue: {error}", err=True)
-        return 1
+        return STATUSES.get(error.code, 1)
     say(f"{name}: {said}")
     return 0
 

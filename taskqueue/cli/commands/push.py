@@ -19,6 +19,7 @@ from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.input.packed_tasks import SUFFIX
 from taskqueue.cli.input.stdin import STDIN, stdin_bytes
 from taskqueue.cli.output.json_output import json_option, print_object
+from taskqueue.errors import UNAUTHORISED, RequestRejected
 from taskqueue.protocol.choices import NEW_OUTCOMES, ParentFailure
 from taskqueue.terminal.lines import say
 
@@ -103,8 +104,8 @@ def push(
     Tasks are urls, or the lines of a file, or - for stdin. A line of a file is a url or a JSON object with url and any
     of taskid, priority, exetime, delay, retries, age, itag, auto_recrawl, force_update, cancel, timeout, expires_at,
     slot, recrawl, canonical, fetch, process, save, body, depends_on, on_parent_failure. Invalid lines are reported with
-    their numbers; the others are pushed. The exit status is 1 if a task was rejected. Urls are http, https, or data:,
-    such as data:,on_start; --any-scheme accepts every scheme.
+    their numbers; the others are pushed. The exit status is 1 if a task was rejected, 77 if the key may push none of
+    them. Urls are http, https, or data:, such as data:,on_start; --any-scheme accepts every scheme.
 
     A file whose name ends in .msgpack has the same objects as MessagePack maps, one after the other; bodies are sent as
     unchanged bytes, and reading takes less than half the time.
@@ -153,6 +154,8 @@ def push(
         print_object(counts)
     else:
         say(", ".join(f"{count:,} {name}" for name, count in counts.items() if count or name in ALWAYS))
+    if pushed.forbidden and pushed.forbidden == pushed.total + lines.bad:
+        return UNAUTHORISED
     return 1 if pushed.rejected or lines.bad else 0
 
 
@@ -250,9 +253,12 @@ def _go_on(pushed: Pushed, progress: Callable[[Pushed], object] | None) -> None:
 
     Raises:
         click.ClickException: the project is unknown, so all other tasks would be rejected, too.
+        RequestRejected: the key may not push to the project.
     """
     reasons = {_parted(error)[1] for error in pushed.errors}
     if pushed.rejected == pushed.total and len(reasons) == 1 and (reason := reasons.pop()).startswith(UNKNOWN):
+        if pushed.forbidden == pushed.total:
+            raise RequestRejected("forbidden", reason)
         raise click.ClickException(reason)
     if progress is not None:
         progress(pushed)

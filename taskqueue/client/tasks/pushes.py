@@ -103,6 +103,7 @@ class Pushed(Struct):
         deferred: pushes that take effect when the known task, which is being run, has ended.
         ignored: known tasks that stay as they are.
         rejected: tasks that were refused, including invalid ones.
+        forbidden: those of ``rejected`` that the client's key may not push, such as of projects that it does not reach.
         errors: reasons of the first rejected tasks, each with its index in the iterable, from 0.
     """
 
@@ -114,6 +115,7 @@ class Pushed(Struct):
     cancelled: int = 0
     ignored: int = 0
     rejected: int = 0
+    forbidden: int = 0
     errors: list[str] = field(default_factory=list)
 
     @property
@@ -125,6 +127,7 @@ class Pushed(Struct):
         """Add the counts of another one."""
         for outcome in NEW_OUTCOMES:
             setattr(self, outcome, getattr(self, outcome) + getattr(other, outcome))
+        self.forbidden += other.forbidden
         self.errors += other.errors[: FIRST_ERRORS - len(self.errors)]
 
     def reject(self, place: int, reason: str) -> None:
@@ -179,6 +182,7 @@ class PushBatch(Struct, eq=False):
         """Count the outcomes in a reply."""
         pushed = Pushed()
         reasons = {error.index: error.reason for error in reply.errors}
+        pushed.forbidden = sum(error.code == "forbidden" for error in reply.errors)
         for index, outcome in enumerate(reply.outcomes):
             if outcome == "rejected":
                 pushed.reject(self.places[index], reasons.get(index, outcome))
