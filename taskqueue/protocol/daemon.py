@@ -67,6 +67,7 @@ class StatusReply(Status, AnyReply, frozen=True, kw_only=True, tag_field="type",
         fetchers: fetchers that take or hold tasks, as many as fit into half a message.
         found: projects on all pages.
         numbers: what each project of the page is sorted by: tasks in a state, or events; empty: by name.
+        has_room: false: the store's disk is nearly full, so tasks are neither taken nor dispatched.
     """
 
     projects: list[Project]
@@ -74,6 +75,7 @@ class StatusReply(Status, AnyReply, frozen=True, kw_only=True, tag_field="type",
     fetchers: list[Fetcher]
     found: int = 0
     numbers: list[int] = []
+    has_room: bool = True
     v: int = PROTOCOL
     n: int
 

@@ -76,6 +76,32 @@ def test_requests_about_the_daemon_are_refused_to_it_with_the_reason(it: Daemon,
     assert 'daemon-show is about all projects, and web1 reaches news-*; use a key for "*"' in told.stderr
 
 
+def test_a_command_for_other_projects_ends_with_77_and_status_asks_only_what_the_key_may(
+    it: Daemon, tmp_path: Path
+) -> None:
+    refused = [
+        "project pause shop-000", "project resume shop-000", "project stop shop-000", "project start shop-000",
+        "project delete --yes shop-000", "project stop shop-000 shop-001", "push shop-000 http://a/ http://b/",
+        "push news-a -f outside",
+    ]  # fmt: skip
+    outside = '{"url": "http://d/", "depends_on": [["shop-000", "x"]]}\n'
+    (tmp_path / "outside").write_text(2 * outside)
+    (tmp_path / "mixed").write_text(f"http://c/\n{outside}")
+
+    def count() -> float:
+        with Client(it.url, key=tmp_path / "anna.key") as client:
+            return next(use.forbidden for use in client.daemon.key_uses() if use.name == "web1")
+
+    assert command(it, tmp_path, "status").returncode == 0
+    assert count() == 0
+    ended = {words: command(it, tmp_path, *words.split()) for words in refused}
+    assert {words: told.returncode for words, told in ended.items()} == dict.fromkeys(refused, 77), ended
+    assert "taskqueue key set web1 --projects" in ended["push shop-000 http://a/ http://b/"].stderr
+    assert command(it, tmp_path, "project", "stop", "news-b", "shop-000").returncode == 1
+    assert command(it, tmp_path, "push", "news-a", "-f", "mixed").returncode == 1
+    assert count() >= len(refused)
+
+
 def test_a_watcher_hears_of_its_projects_only(it: Daemon, tmp_path: Path) -> None:
     with Client(it.url, key=tmp_path / "web1.key") as mine, Client(it.url, key=tmp_path / "anna.key") as all_:
         watching = mine.projects.watch()

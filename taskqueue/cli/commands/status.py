@@ -25,7 +25,7 @@ from taskqueue.cli.input.daemon import (
 from taskqueue.cli.input.names import group_option, projects_argument
 from taskqueue.cli.output.json_output import json_option, print_lines, print_object
 from taskqueue.display.insight import pulse_fields, pulse_line
-from taskqueue.errors import RequestRejected, RequestTimeout
+from taskqueue.errors import RequestTimeout
 from taskqueue.protocol.choices import ProjectSort
 from taskqueue.terminal.lines import say
 
@@ -140,10 +140,9 @@ def status(
             return
         first = client.fetchers.list(limit=FETCHERS_SHOWN, group=choice.group, sort="name", projects=projects)
         still = _standing_still(client, reply)
-        has_room = _has_room(client)
     from taskqueue.terminal.screen import Screen
 
-    Screen().print(_drawn(daemon.address, reply, first, choice, still, has_room))
+    Screen().print(_drawn(daemon.address, reply, first, choice, still))
 
 
 def _follow(daemon: Daemon, names: Sequence[str], as_json: bool) -> None:
@@ -182,23 +181,11 @@ def _standing_still(client: Client, status: StatusReply) -> Still:
     return Still(sentences[:STILL_SHOWN], len(sentences) > STILL_SHOWN or len(idle) > STILL_ASKED)
 
 
-def _has_room(client: Client) -> bool:
-    """Whether the store's disk has room; True if the client's key may not ask, as it does not reach all projects."""
-    try:
-        return client.daemon.show().has_room
-    except RequestRejected as refused:
-        if refused.code != "forbidden":
-            raise
-        return True
-
-
 def _is_idle(counts: TaskCounts) -> bool:
     return counts.ready > 0 and not counts.processing
 
 
-def _drawn(
-    address: str, reply: StatusReply, fetchers: FetcherPage, choice: Choice, still: Still, has_room: bool
-) -> RenderableType:
+def _drawn(address: str, reply: StatusReply, fetchers: FetcherPage, choice: Choice, still: Still) -> RenderableType:
     """Draw the daemon in one line, its projects, those that dispatch nothing, and its fetchers."""
     from rich.console import Group
 
@@ -210,7 +197,7 @@ def _drawn(
     projects: RenderableType = NONE_NAMED_SO if choice.part else NO_PROJECTS
     if reply.projects:
         projects = project_tables.of_projects(reply.projects, choice.sort, reply.numbers)
-    parts = [head, projects] if has_room else [head, f"{NO_ROOM}\n", projects]
+    parts = [head, projects] if reply.has_room else [head, f"{NO_ROOM}\n", projects]
     if (left := reply.found - len(reply.projects)) > 0:
         parts.append(f"and {left:,} more")
     remaining = project_tables.of_remaining(reply.projects)

@@ -62,6 +62,7 @@ def status(turn: TurnState, message: StatusShow) -> StatusReply:
         fetchers=list_fetchers,
         found=page.found,
         numbers=list(page.numbers[: len(projects)]),
+        has_room=state.config.has_room,
     )
 
 
