@@ -20,6 +20,7 @@ from zipfile import ZipFile
 import pytest
 import yaml
 
+from taskqueue.access.private_file import flaw_of
 from tools.manual import COMPLETIONS
 
 ROOT = Path(__file__).parents[2]
@@ -341,3 +342,16 @@ def test_what_compose_file_and_manifests_name_is_there() -> None:
     assert working["args"] == services["worker"]["command"]
     assert workers["terminationGracePeriodSeconds"] > int(working["args"][-1].removesuffix("s"))
     assert services["worker"]["stop_grace_period"] == f"{workers['terminationGracePeriodSeconds']}s"
+
+
+def test_the_key_of_the_workers_manifest_is_where_they_look_and_private() -> None:
+    *_, workers = yaml.safe_load_all((ROOT / "conf" / "kubernetes.yaml").read_text())
+    spec = workers["spec"]["template"]["spec"]
+    (working,), (volume,), by = spec["containers"], spec["volumes"], spec["securityContext"]
+    (mount,), variables = working["volumeMounts"], {each["name"]: each["value"] for each in working["env"]}
+
+    assert mount["name"] == volume["name"]
+    assert Path(variables["TASKQUEUE_KEY"]).parent == Path(mount["mountPath"])
+    # The file is root's, and its group fsGroup, which may read it.
+    assert by["fsGroup"] == by["runAsGroup"]
+    assert flaw_of(0, volume["secret"]["defaultMode"] | 0o440, by["runAsUser"]) == ""
