@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from taskqueue.cli.main import WRONG_SETTING
 from tests.integration.conftest import ROOT, WAIT_SECONDS
 
 CONF = ROOT / "conf"
@@ -82,6 +83,17 @@ def test_the_unit_s_command_reports_that_it_serves_lives_reloads_and_stops(
 
 def test_the_reload_of_the_unit_is_the_daemon_s_signal() -> None:
     assert setting_of(UNITS[0], "ExecReload") == "/bin/kill -HUP $MAINPID"
+
+
+def test_the_daemon_s_unit_lets_it_give_its_socket_file_to_a_group() -> None:
+    filters = re.findall(r"^SystemCallFilter=(.*)$", UNITS[0].read_text(), re.MULTILINE)
+
+    assert filters == ["@system-service", "~@privileged", "@chown"]  # ~@privileged takes away @chown
+
+
+def test_a_worker_s_unit_starts_it_again_after_each_status_but_that_of_a_wrong_option() -> None:
+    assert setting_of(UNITS[1], "Restart") == "always"
+    assert setting_of(UNITS[1], "RestartPreventExitStatus") == str(WRONG_SETTING)
 
 
 @pytest.mark.parametrize(("unit", "most"), [(UNITS[0], 1.5), (UNITS[1], 2.5)], ids=str)
