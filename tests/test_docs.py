@@ -147,6 +147,14 @@ def test_each_file_that_a_document_names_exists(document: Path) -> None:
     assert not missing
 
 
+def test_each_document_that_a_file_for_operators_names_exists() -> None:
+    files = [*(ROOT / "conf").iterdir(), ROOT / "compose.yml", ROOT / "Dockerfile"]
+    named = [name for path in files for name in re.findall(r"\bdocs/[\w/.-]*\w", path.read_text())]
+
+    assert len(named) > 5
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 @pytest.mark.parametrize("document", sorted(ROOT.glob("*.md")), ids=lambda path: path.name)
 def test_each_link_of_a_document_beside_the_site_leads_somewhere(document: Path) -> None:
     links = LINK.findall(document.read_text())
