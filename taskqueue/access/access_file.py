@@ -119,9 +119,9 @@ class AccessList:
         """The caller of this name, with its present role; without any right if the name is gone."""
         return self._callers.get(name) or Caller(name, None)
 
-    def owners(self, now: float) -> frozenset[str]:
-        """Return the owners of the keys that may connect: see ``Caller.owner``."""
-        return frozenset(self._callers[entry.name].owner for entry in self.entries if entry.is_valid(now))
+    def owners(self, now: float) -> dict[str, Entry]:
+        """Return the entries that are valid, by owner: see ``Caller.owner``."""
+        return {self._callers[entry.name].owner: entry for entry in self.entries if entry.is_valid(now)}
 
     def next_expiry(self, now: float) -> float:
         """Unix seconds at which the next entry expires; inf: none does."""

@@ -81,8 +81,8 @@ class Turn:
             undelivered: messages of earlier turns that could not be sent, because their peer is gone or does not read.
             reloaded: names of the settings that changed when the config file was read again; None if it was not read.
             figures: the shell's figures of a completed minute; None if an earlier turn got them.
-            cut: peers whose connections the daemon has closed for good, and owners whose key was revoked; their tasks
-                are returned.
+            cut: peers whose connections the daemon has closed for good, and owners who may do less or nothing; their
+                tasks are returned.
 
         Raises:
             Corrupt: an invariant is broken, or the turn has been decided before; throw the scheduler away.

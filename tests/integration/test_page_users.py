@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.projects import ProjectDo
 from taskqueue.web.api.interface import OPERATIONS
 from taskqueue.web.main import ROUTES
-from tests.integration.conftest import WAIT_SECONDS, DaemonFactory
+from tests.integration.conftest import WAIT_SECONDS, DaemonFactory, Peer
 from tests.integration.http_interface import Keyed, Web
 from tests.integration.test_rights import dealer
 
@@ -130,6 +131,32 @@ def test_revoking_a_name_ends_its_streams(it: Keyed) -> None:
                 client.projects.pause("news")
             assert any("paused" in line for line in lines)
         assert web.ask("GET", "/projects/news", **bearer(revoked)).status_code == 401
+
+
+def test_a_user_of_the_web_process_who_may_do_less_gets_no_more_by_what_it_asked_for_before(it: Keyed) -> None:
+    key, root = it.key("web1", "web"), it.key("ops", "admin")
+    for name in ("anna", "olga"):
+        it.token(name, "fetcher")
+
+    with ExitStack() as open_now:
+        anna, olga, watcher, admin = (
+            open_now.enter_context(closing(Peer(it.daemon.url, key=each))) for each in (key, key, key, root)
+        )
+        anna.ask("hello", capacity=5, projects=["news"], name="anna's", **{"for": "anna"})
+        olga.ask("hello", capacity=5, projects=["news"], name="olga's", **{"for": "olga"})
+        since = watcher.ask("watch", **{"for": "anna"})["since"]
+        watching = watcher.send("watch", since=since, seconds=60, **{"for": "anna"})
+        watcher.ask("project-show", project="blog", **{"for": "anna"})
+        access_file.change(it.path, "anna", projects=["blog"])
+        access_file.change(it.path, "olga", role="viewer")
+        while admin.ask("fetchers")["capacity"]:
+            pass
+        watcher.ask("project-show", project="blog", **{"for": "anna"})
+        admin.push("news", "a")
+
+        said = watcher.receive()
+        assert (said["n"], said.get("code")) == (watching, "forbidden")
+        assert admin.ask("project-show", project="news")["project"]["counts"]["ready"] == 1
 
 
 def test_another_web_process_goes_on_with_the_leases_and_keys_of_a_user(it: Keyed) -> None:

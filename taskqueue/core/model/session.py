@@ -122,6 +122,7 @@ class Session:
         rest_until: boot-clock seconds until which it gets no tasks; 0 if it may have some now.
         rest_seconds: length of its last rest; 0 if it had none, or a report of it has counted since.
         waits: number of its requests that are to be answered later; see ``waiters``.
+        cuts: number of times that it was cut off; requests that waited then are refused.
         draining: True if its name is drained, or was at its last hello: it gets no tasks, whatever its room.
     """
 
@@ -131,6 +132,7 @@ class Session:
         "capacity",
         "concurrency",
         "crashed",
+        "cuts",
         "done",
         "draining",
         "ended",
@@ -196,6 +198,7 @@ class Session:
         self.rest_until = 0.0
         self.rest_seconds = 0.0
         self.waits = 0
+        self.cuts = 0
         self.draining = False
 
     @property

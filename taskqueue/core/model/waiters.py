@@ -19,6 +19,7 @@ from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.session import Session
 from taskqueue.core.model.timer_heap import TimerHeap
 from taskqueue.errors import Rejected
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.callers import Scope
 from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.messages import AnyOutgoing
@@ -32,6 +33,8 @@ FOR_EVER: Final = Boot(inf)
 WAITS_OF_SESSION: Final = 1000
 """Waiting requests of one session, at most."""
 
+CUT_OFF: Final = "your rights were reduced, or your connection closed, while this request waited; send it again"
+
 
 class Waiter(NamedTuple):
     """Waiting request: its session, its number, and its time limit (boot-clock seconds).
@@ -40,6 +43,7 @@ class Waiter(NamedTuple):
         known: version that a ``watch`` request knows; 0 if none.
         apart: True if other requests of its session may wait for the same thing.
         scope: projects that its sender reaches; None: all.
+        cuts: ``cuts`` of its session when it began to wait.
     """
 
     session: Session
@@ -48,6 +52,12 @@ class Waiter(NamedTuple):
     known: int = 0
     apart: bool = False
     scope: Scope | None = None
+    cuts: int = 0
+
+    @property
+    def refusal(self) -> ErrorReply | None:
+        """Reply to it if its session was cut off while it waited, as it may do less by now; else None."""
+        return ErrorReply(n=self.n, code="forbidden", reason=CUT_OFF) if self.cuts != self.session.cuts else None
 
     @property
     def key(self) -> str:
@@ -126,7 +136,7 @@ class Waits:
             )
         self._count += 1
         waiter.session.waits += 1
-        waiters.add(waiter)
+        waiters.add(waiter._replace(cuts=waiter.session.cuts))
 
     def leave(self, waiter: Waiter) -> None:
         """Uncount a waiter that has been answered or replaced."""

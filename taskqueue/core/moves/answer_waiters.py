@@ -48,7 +48,7 @@ def _tell(turn: TurnState) -> None:
         waiter, reply = waits.late.popleft()
         waits.leave(waiter)
         turn.waiters_answered += 1
-        turn.send(waiter.session, reply, after_sync=True)
+        turn.send(waiter.session, waiter.refusal or reply, after_sync=True)
 
 
 # ------------------------------------------------------------------------------------------------ waits for tasks

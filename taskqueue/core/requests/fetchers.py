@@ -160,11 +160,15 @@ def fall_silent(turn: TurnState, session: Session) -> None:
 
 
 def cut_off(turn: TurnState, cut: Iterable[Peer | str]) -> None:
-    """Return the tasks of these peers, whose connections are closed for good, and owners, and blame none for it."""
+    """Return the tasks of these peers, whose connections are closed for good, and owners, and blame none for it.
+
+    What their requests wait for is not told them.
+    """
     state, gone = turn.state, dict.fromkeys(cut)
     for session in [each for each in state.sessions.values() if each.peer in gone or each.owner in gone]:
         state.connections.forget(session)
         session.peer = Peer(b"")
+        session.cuts += 1
         session.crashed = {}
         fall_silent(turn, session)
 

@@ -101,7 +101,11 @@ def _tell(turn: TurnState, log: WatchLog) -> None:
     told: dict[tuple[int, Patterns], News] = {}
     sums: dict[Patterns, Sums] = {}
     for waiter in chain(log.telling.take(), log.quiet.take(now)):
-        if waiter.known == log.version and waiter.until > now:
+        if (refusal := waiter.refusal) is not None:
+            turn.state.waits.leave(waiter)
+            turn.send(waiter.session, refusal, after_sync=False)
+            budget -= ANSWER_COST
+        elif waiter.known == log.version and waiter.until > now:
             log.quiet.add(waiter)  # it knows the changes published meanwhile
             budget -= 1
         else:

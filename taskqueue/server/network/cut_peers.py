@@ -17,12 +17,12 @@ class CutPeers:
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def add(self, cut: Peer | str) -> None:
-        """Tell the loop of a peer, or of an owner (``Caller.owner``) whose key was revoked or has expired."""
+        """Tell the loop of a peer, or of an owner (``Caller.owner``) who was revoked, has expired, or may do less."""
         self._cut.append(cut)
         os.eventfd_write(self._event, 1)
 
     def take(self) -> list[Peer | str]:
-        """Take the peers that were cut, and the owners that may not connect any more, since the last call."""
+        """Take the peers that were cut, and the owners that may do less or nothing, since the last call."""
         taken = []
         while self._cut:
             taken.append(self._cut.popleft())

@@ -9,7 +9,8 @@ the connection, as its User-Id. It also asks about peers by ipc, which the mode 
 
 1. Which connections have ended is read before each answer: see ``connections``.
 2. A key that expires is like one that is revoked at that moment. If its owner loses a right or projects, its
-   connections are closed, too: it comes again, and what it holds or waits for by its former rights is gone.
+   connections are closed, too: it comes again, and what it holds or waits for by its former rights is gone. So it is
+   for a user without a connection, for whom the web process speaks.
 3. An address that begins more than HASTY_MOST connections within a second finds the others closed at once, before any
    handshake, which costs the daemon's side 1 ms.
 """
@@ -172,8 +173,8 @@ class Door:
     def _cut_revoked(self) -> None:
         """Close the connections of keys that were revoked, have expired, or whose owner may do less than before.
 
-        The loop is told of owners that are gone: one may hold tasks without a connection, or by another one than that
-        at which its sessions were last heard.
+        The loop is told of such owners: one may hold tasks without a connection, or by another one than that at which
+        its sessions were last heard, such as that of a web process.
         """
         self._expires_at = self._next_expiry()
         cut: Counter[tuple[str, str]] = Counter()
@@ -189,8 +190,10 @@ class Door:
                 connection.holder = latest
         self._connections.meters.closed_revoked += cut.total()
         before, self._owners = self._owners, self._keys.owners()
-        for owner in before - self._owners:
-            self._connections.cut_peers.add(owner)
+        for owner, former in before.items():
+            present = self._owners.get(owner)
+            if present is None or former.has_more_than(present):
+                self._connections.cut_peers.add(owner)
         for (event, name), count in cut.items():
             log.warning("%s key=%s connections=%d", event, name, count)
 

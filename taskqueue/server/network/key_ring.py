@@ -126,8 +126,8 @@ class KeyRing:
         """The caller for whom a web process speaks; None if no user has this name."""
         return None if self.user("", name) is None else self._list.caller_of(name)
 
-    def owners(self) -> frozenset[str]:
-        """Return the owners of the keys that may connect, by the last reading of the file."""
+    def owners(self) -> dict[str, Entry]:
+        """Return the entries that are valid, by owner and the last reading of the file."""
         return self._list.owners(time.time())
 
     def note_begin(self, name: str, address: str) -> None:

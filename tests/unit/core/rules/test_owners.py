@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.callers import EVERYBODY, Caller
 from taskqueue.protocol.daemon import Verify
 from taskqueue.protocol.fetchers import Extend, Fetchers, FetchersReply, Hello, Release, TokensReply
 from taskqueue.protocol.fields import Peer
-from taskqueue.protocol.insight import Log, LogReply
+from taskqueue.protocol.insight import Log, LogReply, Watch, WatchReply
 from taskqueue.protocol.messages import AnyRequest, Incoming
 from taskqueue.protocol.projects import ProjectDo
-from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply
+from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply, TaskWait, TaskWaitReply
 from taskqueue.protocol.values import TaskReport
 from tests.unit.core.conftest import Fetcher, World, task
 
@@ -150,6 +151,31 @@ def test_all_sessions_of_an_owner_whose_key_is_revoked_give_their_tasks_back_and
     }  # fmt: skip
     assert {(world.show(taskid).crashes, len(world.show(taskid).history)) for taskid in "ab"} == {(0, 0)}
     assert (kept.taken, anew.taken) == (["c"], ["d"])
+
+
+@pytest.mark.parametrize("waiting", [Watch, TaskWait])
+def test_what_an_owner_waits_for_is_not_told_once_it_may_do_less(world: World, waiting: type[Watch | TaskWait]) -> None:
+    world.caller = OURS
+    world.push("news", task("a"))
+    first = world.ask(WatchReply, Watch(session="x", n=world.n()))
+    asked: Watch | TaskWait = Watch(session="x", n=world.n(), since=first.since, seconds=30.0)
+    if waiting is TaskWait:
+        asked = TaskWait(session="x", n=world.n(), project="news", taskid="a", seconds=30.0)
+    assert world.turn(asked) == []
+
+    world.turn(cut=[OURS.owner])
+    again = replace(asked, n=world.n(), session="y")
+    world.turn(again)
+    world.caller = EVERYBODY
+    world.fetcher(capacity=1).done("a")
+    world.advance(31)
+
+    told = {each.n: each for each in world.inbox if each.n in (asked.n, again.n)}
+    refused = told[asked.n]
+    assert isinstance(refused, ErrorReply)
+    assert refused.code == "forbidden"
+    assert isinstance(told[again.n], WatchReply | TaskWaitReply)
+    assert world.scheduler._state.sessions["x"].waits == 0
 
 
 def test_the_key_comes_first_in_the_log_and_what_its_client_says_of_itself_behind_it(world: World) -> None:
