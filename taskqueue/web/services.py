@@ -1,6 +1,6 @@
 """Services that the endpoints of the web process share, for each user of the daemon's access file.
 
-    visitor ──owner──► UserServices ──► Services ──client, for: the user's name──► daemon
+    visitor ──reach──► UserServices ──► Services ──client, for: the user's name──► daemon
 
 Some of them are defined here: ``Meters``, speeds of counters while a browser shows them; ``Recent``, answers that
 are cached, because asking again would cost the daemon more than they change; and ``WaitingSessions`` of long polls.
@@ -167,12 +167,15 @@ class Services:
 USERS_MOST: Final = 128
 """Users with services, at most: each has a connection to the daemon."""
 
+Reach = tuple[str, ...]
+"""Owner, role and projects of a user: see ``User``."""
+
 KEPT_SECONDS: Final = 900.0
 """Time without a request after which the services of a user are dropped; longer than between two scrapes."""
 
 
 class UserServices:
-    """Services of each user that is here, or was a moment ago.
+    """Services of each user that is here, or was a moment ago; other ones once its role or projects have changed.
 
     Attributes:
         own: services that ask for no user: with keys, only who a user is.
@@ -181,10 +184,12 @@ class UserServices:
     def __init__(self, options: WebOptions) -> None:
         self._options = options
         self.own = Services(options, Templates())
-        self._by_owner: dict[str, Services] = {}
-        """Services by owner, the ones used longest ago first."""
-        self._uses: Counter[str] = Counter()
-        self._used_at: dict[str, float] = {}
+        self._by_reach: dict[Reach, Services] = {}
+        """Services by reach, the ones used longest ago first."""
+        self._uses: Counter[Reach] = Counter()
+        self._latest: dict[str, Reach] = {}
+        """Latest reach of each owner with services."""
+        self._used_at: dict[Reach, float] = {}
         self._sweeping: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -195,40 +200,53 @@ class UserServices:
         Raises:
             HTTPException: 503: too many users are here.
         """
-        if not (owner := visitor.owner):
+        if not (reach := visitor.reach):
             yield self.own
             return
-        services = self._by_owner.pop(owner, None) or self._make(visitor.name)
-        self._by_owner[owner] = services
-        self._uses[owner] += 1
+        services = self._by_reach.pop(reach, None) or self._make(visitor.name)
+        self._by_reach[reach] = services
+        former, self._latest[visitor.owner] = self._latest.get(visitor.owner, reach), reach
+        self._drop_former(former)
+        self._uses[reach] += 1
         try:
             yield services
         finally:
-            self._uses[owner] -= 1
-            self._used_at[owner] = time.monotonic()
+            self._uses[reach] -= 1
+            self._used_at[reach] = time.monotonic()
+            self._drop_former(reach)
             self._sweep_later()
 
     async def aclose(self) -> None:
         """Close all of them."""
         if self._sweeping is not None:
             self._sweeping.cancel()
-        for services in (self.own, *self._by_owner.values()):
+        for services in (self.own, *self._by_reach.values()):
             await services.aclose()
         await asyncio.gather(*self._closing)
 
     def _make(self, name: str) -> Services:
-        if len(self._by_owner) >= USERS_MOST:
-            if not (idle := [owner for owner in self._by_owner if self._is_idle(owner)]):
+        if len(self._by_reach) >= USERS_MOST:
+            if not (idle := [reach for reach in self._by_reach if self._is_idle(reach)]):
                 raise HTTPException(503, "too many users are here", {"Retry-After": "5"})
             self._drop(idle[0])
         return Services(self._options, self.own.templates, name)
 
-    def _is_idle(self, owner: str) -> bool:
-        return not self._uses[owner] and not self._by_owner[owner].holds_leases
+    def _drop_former(self, reach: Reach) -> None:
+        """Drop idle services that were made before their user's role or projects changed.
 
-    def _drop(self, owner: str) -> None:
-        del self._uses[owner], self._used_at[owner]
-        closing = asyncio.create_task(self._by_owner.pop(owner).aclose())
+        If they change back, what was read meanwhile must not be shown.
+        """
+        if reach != self._latest.get(reach[0]) and reach in self._by_reach and self._is_idle(reach):
+            self._drop(reach)
+
+    def _is_idle(self, reach: Reach) -> bool:
+        return not self._uses[reach] and not self._by_reach[reach].holds_leases
+
+    def _drop(self, reach: Reach) -> None:
+        del self._uses[reach], self._used_at[reach]
+        if self._latest.get(reach[0]) == reach:
+            del self._latest[reach[0]]
+        closing = asyncio.create_task(self._by_reach.pop(reach).aclose())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
@@ -240,9 +258,9 @@ class UserServices:
         """Drop services that have not been used for long; look again later if some are left."""
         self._sweeping = None
         old = time.monotonic() - KEPT_SECONDS
-        for owner in [owner for owner in self._by_owner if self._is_idle(owner) and self._used_at[owner] <= old]:
-            self._drop(owner)
-        if self._by_owner:
+        for reach in [reach for reach in self._by_reach if self._is_idle(reach) and self._used_at[reach] <= old]:
+            self._drop(reach)
+        if self._by_reach:
             self._sweep_later()
 
 

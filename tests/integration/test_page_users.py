@@ -159,6 +159,17 @@ def test_a_user_of_the_web_process_who_may_do_less_gets_no_more_by_what_it_asked
         assert admin.ask("project-show", project="news")["project"]["counts"]["ready"] == 1
 
 
+def test_a_user_who_loses_projects_sees_them_on_no_page_and_its_streams_end(it: Keyed) -> None:
+    token = bearer(it.token())
+
+    with it.web() as web, web.api.stream("GET", f"{web.address}/live/", headers=token) as stream:
+        assert shown(web, "/", token)[1].count("blog")
+        access_file.change(it.path, "anna", projects=["news"])
+        assert lines_until_end(stream) > 0
+        page = shown(web, "/", token)[1]
+        assert ("news" in page, "blog" in page) == (True, False)
+
+
 def test_another_web_process_goes_on_with_the_leases_and_keys_of_a_user(it: Keyed) -> None:
     token = bearer(it.token("anna", "admin"))
 

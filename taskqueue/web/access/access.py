@@ -74,7 +74,7 @@ class Access:
             raise _unsaid(error) from None
 
     async def is_still(self, visitor: Visitor, request: HTTPConnection, arrival: Arrival) -> bool:
-        """Return whether ``identify`` would still find the visitor, with the same role; counts no wrong tokens.
+        """Return whether ``identify`` would still find the visitor, with its role and projects; counts no wrong tokens.
 
         Raises:
             TaskQueueError: the daemon does not say who this is.
@@ -86,7 +86,7 @@ class Access:
         if now is None and (token := _bearer_of(request)):
             now = self._holder(await self.users.with_token(token))
         now = now or await self._signed_in(request, arrival)
-        return (now.owner, now.role) == (visitor.owner, visitor.role)
+        return (now.reach, now.role) == (visitor.reach, visitor.role)
 
     async def _identified(self, request: HTTPConnection, arrival: Arrival) -> Visitor:
         if (visitor := await self._without_token(request, arrival)) is not None:
@@ -112,7 +112,7 @@ class Access:
         """Make the visitor of a user; None: a stranger."""
         if user is None:
             return STRANGER
-        return Visitor(user.name, user.role, self._actor(""), csrf, is_signed_in, user.owner, user.sees_all)
+        return Visitor(user.name, user.role, self._actor(""), csrf, is_signed_in, user.owner, user.reach, user.sees_all)
 
     async def _signed_in(self, request: HTTPConnection, arrival: Arrival) -> Visitor:
         sid = cookie_of(request, session_cookie(arrival))

@@ -38,12 +38,14 @@ class User(NamedTuple):
     Attributes:
         owner: name, and when it was authorised, by which a name that was revoked and authorised anew is told from the
             former one.
+        reach: owner, role and projects: what was shown by another reach may be more than it may see now.
         sees_all: whether all projects are its own.
     """
 
     name: str
     role: Role
     owner: str
+    reach: tuple[str, ...]
     sees_all: bool
 
 
@@ -87,7 +89,8 @@ class Users:
         if not said.name:
             return None
         owner = f"{said.name} {said.created_at!r}"
-        return User(said.name, cast(Role, said.role), owner, ALL_PROJECTS in said.projects)
+        reach = (owner, said.role, *said.projects)
+        return User(said.name, cast(Role, said.role), owner, reach, ALL_PROJECTS in said.projects)
 
 
 def _note_error(asking: asyncio.Task[User | None]) -> None:

@@ -22,6 +22,7 @@ class Visitor:
         a token.
     is_signed_in: True if the sign-in page was used, so the visitor can sign out.
     owner: user for whom the daemon is asked: see ``User``; empty without keys, and for a stranger.
+    reach: what it may see and do: see ``User``; empty likewise.
     sees_all: True if all projects are its own.
     """
 
@@ -31,6 +32,7 @@ class Visitor:
     csrf: str = ""
     is_signed_in: bool = False
     owner: str = ""
+    reach: tuple[str, ...] = ()
     sees_all: bool = True
 
     def may(self, right: Right) -> bool:

@@ -31,8 +31,9 @@ def test_what_nobody_looked_at_and_what_begins_anew_has_no_speed() -> None:
     assert meters.look(2 + FORGOTTEN_SECONDS + 1, {"a": 31}) == {}
 
 
-def visitor(name: str, created_at: int = 1) -> Visitor:
-    return Visitor(name, "viewer", "web@host", owner=f"{name} {created_at}")
+def visitor(name: str, created_at: int = 1, projects: tuple[str, ...] = ("*",)) -> Visitor:
+    owner = f"{name} {created_at}"
+    return Visitor(name, "viewer", "web@host", owner=owner, reach=(owner, "viewer", *projects))
 
 
 def test_each_user_has_services_of_its_own_and_a_name_that_was_authorised_anew_other_ones() -> None:
@@ -45,6 +46,23 @@ def test_each_user_has_services_of_its_own_and_a_name_that_was_authorised_anew_o
                 assert later is not first
             with users.used(Visitor("", "admin", "web@host")) as own:
                 assert own is users.own
+
+    asyncio.run(run())
+
+
+def test_a_user_whose_projects_change_has_other_services_each_time() -> None:
+    async def run() -> None:
+        all_projects, some = visitor("anna"), visitor("anna", projects=("news-*",))
+        async with aclosing(UserServices(WebOptions("tcp://127.0.0.1:1"))) as users:
+            with users.used(all_projects) as first, users.used(some) as second:
+                assert second is not first
+            with users.used(some) as again:
+                assert again is second
+            with users.used(all_projects) as third:
+                assert third not in (first, second)
+            with users.used(some) as fourth:
+                assert fourth not in (first, second, third)
+            assert list(users._by_reach) == [some.reach]
 
     asyncio.run(run())
 
@@ -74,6 +92,6 @@ def test_services_that_no_request_has_used_for_long_are_dropped(monkeypatch: pyt
                 pass
             assert users._sweeping is not None
             users._sweep()
-            assert not users._by_owner
+            assert not users._by_reach
 
     asyncio.run(run())
