@@ -76,6 +76,7 @@ class State:
     Attributes:
         secret: key of the pseudonyms of sessions, and of the masks of their tokens.
         sessions: sessions by id, the longest silent first.
+        unsaved: those of them that are not stored, so without kept outcomes, in the same order.
         memory: memory that the tasks of all projects take.
         held_welcomes: answers to hellos that are sent after the dispatch, by session.
         silent: silent sessions with leases whose specs are still being read, by id.
@@ -120,6 +121,7 @@ class State:
         self.attempt_seconds = Histogram(upper_seconds())
         self.lateness_seconds = Histogram(LATENESS_SECONDS)
         self.sessions: OrderedDict[str, Session] = OrderedDict()
+        self.unsaved: OrderedDict[str, Session] = OrderedDict()
         self.boot_timers: TimerHeap[BootKey] = TimerHeap(partial(due_at, self))
         self.wall_timers: TimerHeap[WallKey] = TimerHeap(partial(due_at, self))
         self.memory = MemoryUsage()
@@ -189,6 +191,14 @@ class State:
         """Mark the session active now."""
         self.sessions.move_to_end(session.id)
         session.heard_at = now.boot
+        if not session.saved_at:
+            self.unsaved[session.id] = session
+            self.unsaved.move_to_end(session.id)
+
+    def note_saved(self, session: Session, at: float) -> None:
+        """Note that the session is stored as heard at this time (unix seconds)."""
+        session.saved_at = at
+        self.unsaved.pop(session.id, None)
 
     def dismiss(self, session: Session) -> None:
         """Send the session no tasks until its next hello."""
@@ -203,6 +213,7 @@ class State:
         self.connections.forget(session)
         self.waiting_pushes.forget(session.id)
         del self.sessions[session.id]
+        self.unsaved.pop(session.id, None)
         self.silent.pop(session.id, None)
         for kind in OF_SESSION:
             self.boot_timers.drop((kind, session.id))

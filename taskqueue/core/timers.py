@@ -105,9 +105,9 @@ def _run(turn: TurnState, key: BootKey | WallKey, budget: int) -> int:
 
 
 def _forget_beyond_limit(turn: TurnState) -> None:
-    """Forget the longest silent sessions without leases, above ``max_sessions``.
+    """Forget the longest silent sessions without leases, above ``max_sessions``; those without kept outcomes first.
 
-    A session heard in this turn stays: the turn keeps its outcome.
+    So a client that only reads makes no other one's repeat be done twice, however many sessions it names.
     """
     state = turn.state
     excess = len(state.sessions) - state.config.max_sessions
@@ -116,9 +116,19 @@ def _forget_beyond_limit(turn: TurnState) -> None:
 
 
 def _idle(turn: TurnState) -> Iterator[Session]:
-    for session in turn.state.sessions.values():
-        if not session.leases and not session.capacity and session.heard_at < turn.now.boot:
+    """Yield the sessions that may be forgotten, in this order; not those whose outcome this turn keeps."""
+    state, boot = turn.state, turn.now.boot
+    for session in state.unsaved.values():
+        if not session.leases and not session.capacity and (session.heard_at < boot or not _awaits(state, session)):
             yield session
+    for session in state.sessions.values():
+        if session.saved_at and not session.leases and not session.capacity and session.heard_at < boot:
+            yield session
+
+
+def _awaits(state: State, session: Session) -> bool:
+    """Whether a session has said hello, or a request of it waits."""
+    return bool(session.last_hello or session.waits) or state.waiting_pushes.has_any_of(session.id)
 
 
 def _expire(turn: TurnState, project: Project, budget: int) -> int:

@@ -178,7 +178,7 @@ class TurnState:
         """Store when the session was last active, at most once a minute."""
         wall = self.now.wall
         if not session.saved_at <= wall < session.saved_at + 60:
-            session.saved_at = wall
+            self.state.note_saved(session, wall)
             self.changes.writes.sessions.append(SessionRecord(session.id, wall, session.owner))
 
     def give_session(self, session: Session, owner: str) -> None:

@@ -13,7 +13,7 @@ from taskqueue.errors import Corrupt
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import OUTCOME_WINDOW
 from taskqueue.protocol.messages import AnyRequest, Flaw
-from taskqueue.protocol.projects import ProjectDo, ProjectReply
+from taskqueue.protocol.projects import ProjectDo, ProjectReply, ProjectShow
 from taskqueue.protocol.tasks import DoneReply, NewTasks, NewTasksReply
 from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import MakeWorld, World, body_of, task
@@ -198,6 +198,31 @@ def test_above_their_limit_the_sessions_silent_for_longest_are_forgotten_first(m
     world.restart()
     assert world.ask(NewTasksReply, requests[3]).outcomes == ["new"]
     assert world.ask(NewTasksReply, requests[0]).outcomes == ["ignored"]
+
+
+@pytest.mark.parametrize("turns", [1, 20])
+def test_sessions_that_only_read_make_no_others_forgotten(make_world: MakeWorld, turns: int) -> None:
+    world = make_world(max_sessions=3)
+    requests = [world.new_tasks("news", task(name, delay=900), session=name) for name in "abc"]
+    for request in requests:
+        world.ask(NewTasksReply, request)
+        world.advance(1)
+
+    for turn in range(turns):
+        world.turn(*(ProjectShow(session=f"{turn}.{each}", n=1, project="news") for each in range(20 // turns)))
+        world.elapsed += 1
+
+    assert len(world.scheduler._state.sessions) == 3
+    assert [world.ask(NewTasksReply, request).outcomes for request in requests] == 3 * [["new"]]
+
+
+def test_of_sessions_that_only_read_the_longest_silent_are_forgotten_first(make_world: MakeWorld) -> None:
+    world = make_world(max_sessions=3)
+    for session in "abacd":
+        world.answer(ProjectShow(session=session, n=world.n(), project="news"))
+        world.elapsed += 1
+
+    assert list(world.scheduler._state.sessions) == ["a", "c", "d"]
 
 
 def test_which_session_was_silent_for_longest_is_known_after_a_restart(make_world: MakeWorld) -> None:
