@@ -101,9 +101,11 @@ class Inbox:
                 self._other_peer_at = now if self._last_peer else -inf
                 self._last_peer = frame.peer
             bytes_left -= frame.size
-            milliseconds = FRAME_MS
+            # What is refused has been decoded, too.
+            milliseconds = FRAME_MS + BYTE_MS * frame.size
             try:
                 one = decode_frame(frame, max_message)
+                milliseconds = cost(one.request, frame.size)
                 caller = self._callers.caller_of(frame.key)
                 if caller is not EVERYBODY:
                     if name := one.request.for_name:
@@ -124,7 +126,7 @@ class Inbox:
                     self._meters.undelivered += 1
                 else:
                     slow_left -= slow
-                    milliseconds = slow + cost(one.request, frame.size)
+                    milliseconds += slow
                     incoming.append(one)
             except Rejected as why:
                 if why.code == "forbidden":

@@ -11,10 +11,13 @@ import msgpack
 import pytest
 import zmq
 
+from taskqueue.access.door import Everybody
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.callers import Caller
 from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.messages import Incoming, Outgoing
 from taskqueue.server.meters import Meters
-from taskqueue.server.network.inbox import Inbox
+from taskqueue.server.network.inbox import BYTE_MS, Inbox
 from taskqueue.server.network.router import Frame, Router
 from tests.zmtp import connected, frame
 
@@ -101,6 +104,26 @@ def test_what_is_no_request_is_refused_and_spoils_no_other(router: Router, inbox
 
     assert heard.request.n == 2
     assert refused.peer == heard.peer
+
+
+class Viewer(Everybody):
+    """Access list of which each key is a viewer's."""
+
+    def caller_of(self, name: str) -> Caller:
+        return Caller("anna", "viewer", 1.0)
+
+
+@pytest.mark.parametrize("kind", ["new-task", "nonsense"])
+def test_a_refused_request_costs_its_sender_what_decoding_it_has_cost(
+    router: Router, meters: Meters, peer: socket.socket, kind: str
+) -> None:
+    inbox = Inbox(router, meters, Viewer())
+    ask(peer, kind, project="p", tasks=[{"taskid": "a", "url": "http://s/" + 7000 * "x"}] * 100)
+    heard, (refused,) = hear(router, inbox)
+
+    assert heard == []
+    assert isinstance(refused.message, ErrorReply)
+    assert inbox._queue.peers[refused.peer].charged >= BYTE_MS * 700_000
 
 
 # ---------------------------------------------------------------------------------------- when receiving itself fails
