@@ -42,9 +42,14 @@ LOG_MOST = 100_000
 
 
 class ChangeRecord(Change, frozen=True):
-    """Entry of ``taskqueue log`` in the store, where the actor is called ``name``."""
+    """Entry of ``taskqueue log`` in the store, where the actor is called ``name``.
+
+    Attributes:
+        is_whole: True if the entry names all projects that the change was about; unknown in older stores.
+    """
 
     actor: str = field(name="name")
+    is_whole: bool = False
 
 
 class LogRef(NamedTuple):

@@ -40,12 +40,19 @@ def note(
     count: int = 0,
     detail: str = "",
     projects: Sequence[str] = (),
+    is_part: bool = False,
 ) -> None:
-    """Log a change, in an entry for each NAMES_MOST projects; see ``ChangeRecord``."""
-    state = turn.state
+    """Log a change, in an entry for each NAMES_MOST projects; see ``ChangeRecord``.
+
+    Args:
+        is_part: True if the change is about further projects.
+    """
+    state, is_whole = turn.state, not is_part and len(projects) <= NAMES_MOST
     for first in range(0, len(projects) or 1, NAMES_MOST):
         names = list(projects[first : first + NAMES_MOST])
-        change = ChangeRecord(state.next_log, turn.now.wall, what, *by, project, group, count, cut(detail), names)
+        change = ChangeRecord(
+            state.next_log, turn.now.wall, what, *by, project, group, count, cut(detail), names, is_whole
+        )
         state.next_log += 1
         turn.changes.writes.log.append(change)
         count = 0

@@ -79,7 +79,7 @@ def show_log(turn: TurnState, request: Log, wanted: Needs) -> Halves:
         if reply.entries and (room < 0 or len(reply.entries) == request.limit):
             reply.next = number + 1
             return reply
-        reply.entries.append(Change(*astuple(entry)))
+        reply.entries.append(Change(*astuple(entry)[: len(Change.__struct_fields__)]))
     reply.next = first if first > _oldest(state) else 0
     return reply
 
@@ -87,15 +87,17 @@ def show_log(turn: TurnState, request: Log, wanted: Needs) -> Halves:
 def _part_of(entry: ChangeRecord, scope: Scope) -> ChangeRecord | None:
     """Return an entry as far as it is about projects in the scope; None: it names none of them.
 
-    Without the names of others it has no count and no detail either, because these are about all of them.
+    Without the names of others it has no group, count and detail either, because these are about all of them. Nor has
+    one that may be a part: of a change of many projects, each entry has the detail of all.
     """
     names = scope.among(entry.projects)
     has_own = bool(entry.project) and scope.has(entry.project)
     if not (names or has_own):
         return None
-    if len(names) == len(entry.projects) and (has_own or not entry.project):
+    is_whole = entry.is_whole or not entry.projects
+    if is_whole and len(names) == len(entry.projects) and (has_own or not entry.project):
         return entry
-    return replace(entry, project=entry.project if has_own else "", projects=names, count=0, detail="")
+    return replace(entry, project=entry.project if has_own else "", group="", projects=names, count=0, detail="")
 
 
 def _oldest(state: State) -> int:

@@ -394,7 +394,17 @@ def _log(turn: TurnState, operation: Operation) -> None:
     record.changed, record.tasks = [], 0
     project = names.pop() if operation.is_bulk and not progress.group else ""
     by = Who(record.actor, record.address)
-    change_log.note(turn, by, what, project=project, group=progress.group, count=count, detail=detail, projects=names)
+    change_log.note(
+        turn,
+        by,
+        what,
+        project=project,
+        group=progress.group,
+        count=count,
+        detail=detail,
+        projects=names,
+        is_part=len(names) < len(operation.members),
+    )
 
 
 def _add(turn: TurnState, operation: Operation) -> None:

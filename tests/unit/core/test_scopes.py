@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from taskqueue.access.door import check_right
+from taskqueue.core.moves.change_log import NAMES_MOST
 from taskqueue.core.requests.watch import ROWS_A_TURN
 from taskqueue.errors import Rejected
 from taskqueue.protocol.base import AnyReply, ErrorReply
@@ -390,15 +391,42 @@ def test_a_fetcher_that_still_has_a_task_of_another_project_is_not_shown(busy: W
 
 
 def test_an_entry_of_several_projects_names_those_of_the_key_only_and_counts_nothing(busy: World) -> None:
-    entries = {each.what: each for each in ask(busy, Log(limit=500)).entries if each.group == "mixed"}
+    entries = [each for each in ask(busy, Log(limit=500)).entries if each.projects == ["news-c"]]
     everyones = {
         each.what: each for each in ask(busy, Log(), EVERYBODY).entries if each.group == "mixed" and each.projects
     }
 
     assert everyones["project set"].projects == ["news-c", "shop-2"]
     assert everyones["project set"].detail
-    assert [(each.projects, each.count, each.detail) for each in entries.values()] == [(["news-c"], 0, "")] * 3
+    assert {each.what for each in entries} == set(everyones)
+    assert [(each.group, each.count, each.detail) for each in entries] == [("", 0, "")] * 3
     assert everyones["task reprioritise"].count > 0
+
+
+def test_the_part_of_a_large_change_that_names_only_projects_of_the_key_tells_nothing_of_the_rest(
+    make_world: MakeWorld,
+) -> None:
+    members = [f"news-{i:03}" for i in range(NAMES_MOST)]
+    shop: dict[str, Any] = {"shop": {"group": "g", "rate": 0.123}}
+    world = make_world(projects={name: {"group": "g"} for name in members} | shop)
+    ask(world, GroupSet(group="g", settings={"rate": 5.0}), EVERYBODY)
+    ask(world, GroupDo(group="g", action="clear"), EVERYBODY)
+    world.restart()
+    seller = Caller("web2", "viewer", 1.0, ("shop",))
+
+    for caller, names in ((CALLER, members), (seller, ["shop"])):
+        entries = ask(world, Log(), caller).entries
+        assert [(each.what, each.projects) for each in entries] == [("project clear", names), ("project set", names)]
+        assert [(each.group, each.count, each.detail) for each in entries] == [("", 0, "")] * 2
+
+
+def test_a_change_of_projects_of_the_key_only_is_told_in_full(busy: World) -> None:
+    ask(busy, GroupSet(group="papers", settings={"rate": 5.0}), EVERYBODY)
+    ask(busy, GroupDo(group="papers", action="clear"), EVERYBODY)
+    busy.restart()
+
+    assert ask(busy, Log(limit=2)).entries == ask(busy, Log(limit=2), EVERYBODY).entries
+    assert [each.group for each in ask(busy, Log(limit=2)).entries] == ["papers", "papers"]
 
 
 def test_entries_that_name_no_project_are_for_keys_of_all_projects(busy: World) -> None:

@@ -202,7 +202,7 @@ def test_an_attempt_from_before_errors_had_kinds_is_read() -> None:
             "000000000000a666696c74657280a5756e74696ccb0000000000000000",
         ),
         (
-            Change(*astuple(LOG)),
+            Change(*astuple(LOG)[:-1]),
             "86a66e756d62657203a26174cb41cdcd6500000000a477686174ab70726f6a65637420736574a56163746f72a4616e6e"
             "61a770726f6a656374a46e657773a664657461696ca6726174653d35",
         ),
