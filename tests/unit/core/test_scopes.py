@@ -602,6 +602,33 @@ def test_a_group_with_a_project_of_others_is_refused_and_one_of_others_alone_is_
         assert others.reason == nowhere.reason.replace("nowhere", "shops")
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ProjectSet(project="news-b", settings={}),
+        ProjectSet(project="news-new", settings={}),
+        GroupSet(group="papers", settings={}),
+    ],
+    ids=["known", "new", "group"],
+)
+def test_a_group_with_a_project_of_others_can_not_be_joined(busy: World, request_: ProjectSet | GroupSet) -> None:
+    def join(group: str, caller: Caller = CALLER) -> Any:
+        return ask(busy, msgspec.structs.replace(request_, settings={"group": group, "rate": 3.0}), caller)
+
+    for group in ("shops", "mixed"):
+        refused: ErrorReply = join(group)
+        assert refused.code == "forbidden"
+        assert refused.reason == f'group: "{group}" is not yours to join; an admin for all projects may'
+    assert busy.project("news-b").settings["group"] == "papers"
+    assert busy.project("news-b").settings["rate"] != 3.0
+    assert "news-new" not in busy.scheduler._state.projects.by_name
+
+    for group, caller in (("papers", CALLER), ("shops", EVERYBODY)):
+        assert not isinstance(join(group, caller), ErrorReply)
+    for group in ("fresh", ""):
+        assert ask(busy, ProjectSet(project="news-b", settings={"group": group})).project.settings["group"] == group
+
+
 def test_a_rerun_stays_within_the_projects_of_its_key(busy: World) -> None:
     states = {each.taskid: each.state for each in busy.known() if each.taskid.startswith("shop")}
 
