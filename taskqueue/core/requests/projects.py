@@ -88,7 +88,7 @@ def set_project(turn: TurnState, by: Who, message: ProjectSet) -> ProjectReply:
     overrides = dict(project.overrides) if project else {}
     overlay(overrides, message.settings)
     check_settings(state, message.project, overrides)
-    _check_group(turn, message.settings)
+    _check_joined(turn, message.settings)
     if project is None:
         project = make_another(turn, message.project, overrides)
     else:
@@ -106,7 +106,7 @@ def set_group(turn: TurnState, by: Who, message: GroupSet) -> GroupReply:
     """
     projects = in_group(turn, message.group)
     layers = _checked_layers(turn.state, message, projects)
-    _check_group(turn, message.settings)
+    _check_joined(turn, message.settings)
     before = [values(as_layer(project.settings), message.settings) for project in projects]
     for project, overrides in zip(projects, layers, strict=True):
         use_settings(turn, project, project.layers, overrides)
@@ -144,17 +144,22 @@ def _checked_layers(state: State, message: GroupSet, projects: Sequence[Project]
     return layers
 
 
-def _check_group(turn: TurnState, settings: Mapping[str, Setting]) -> None:
-    """Refuse a group with a project that the sender does not reach: who reaches that one could not act on it any more.
+def _check_joined(turn: TurnState, settings: Mapping[str, Setting]) -> None:
+    """Refuse a group or bucket with a project that the sender does not reach.
+
+    Keys for that project could not act on the group any more, and the bucket's pace would be shared with it.
 
     Raises:
         Rejected: with the code ``forbidden``.
     """
-    group, scope = settings.get("group"), turn.caller.scope
-    if not group or scope is None:
+    scope = turn.caller.scope
+    if scope is None or settings.keys().isdisjoint(("group", "bucket")):
         return
-    if any(each.settings.group == group and not scope.has(name) for name, each in turn.state.projects.by_name.items()):
-        raise Rejected("forbidden", f'group: "{group}" is not yours to join; an admin for all projects may')
+    others = [each.settings for name, each in turn.state.projects.by_name.items() if not scope.has(name)]
+    for kind, names in (("group", (each.group for each in others)), ("bucket", (each.bucket for each in others))):
+        name = settings.get(kind)
+        if name and any(name == each for each in names):
+            raise Rejected("forbidden", f'{kind}: "{name}" is not yours to join; an admin for all projects may')
 
 
 def _what_is_set(settings: Mapping[str, Setting]) -> str:

@@ -79,6 +79,7 @@ from taskqueue.protocol.tasks import (
     TaskWait,
 )
 from taskqueue.protocol.values import Action, NewTask, TaskFilter, TaskOf
+from taskqueue.settings.settings import Pace
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.test_dependencies import waiting
 
@@ -627,6 +628,23 @@ def test_a_group_with_a_project_of_others_can_not_be_joined(busy: World, request
         assert not isinstance(join(group, caller), ErrorReply)
     for group in ("fresh", ""):
         assert ask(busy, ProjectSet(project="news-b", settings={"group": group})).project.settings["group"] == group
+
+
+def test_a_bucket_of_others_can_not_be_shared(make_world: MakeWorld) -> None:
+    pace = Pace(rate=1.0, burst=1.0)
+    projects: dict[str, Any] = {"shop": {"bucket": "shop"}, "news-a": {"group": "papers"}, "news-b": {"bucket": "news"}}
+    world = make_world(projects=projects, buckets={"shop": pace, "news": pace, "spare": pace})
+    requests = (ProjectSet(project="news-a", settings={}), GroupSet(group="papers", settings={}))
+
+    for request in requests:
+        refused: ErrorReply = ask(world, msgspec.structs.replace(request, settings={"bucket": "shop"}))
+        assert refused.code == "forbidden"
+        assert refused.reason == 'bucket: "shop" is not yours to join; an admin for all projects may'
+        assert world.project("news-a").settings["bucket"] == ""
+    for name, caller in (("news", CALLER), ("spare", CALLER), ("", CALLER), ("shop", EVERYBODY)):
+        for request in requests:
+            reply = ask(world, msgspec.structs.replace(request, settings={"bucket": name}), caller)
+            assert not isinstance(reply, ErrorReply)
 
 
 def test_a_rerun_stays_within_the_projects_of_its_key(busy: World) -> None:
