@@ -57,8 +57,8 @@ def right_of(request: AnyRequest) -> Right:
     return TYPE_RIGHTS[type(request)]
 
 
-ABOUT_ALL: Final = (daemon.DaemonShow, daemon.DaemonHistory, daemon.KeyList, daemon.Verify)
-"""Types of requests about all projects, or about the keys of all."""
+ABOUT_ALL: Final = (daemon.DaemonShow, daemon.DaemonHistory, daemon.KeyList, daemon.Verify, fetchers.FetcherDo)
+"""Types of requests about all projects, or about the keys of all; fetchers of any project may take a drained name."""
 
 
 def is_about_all(request: AnyRequest) -> bool:

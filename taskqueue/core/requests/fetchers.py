@@ -20,6 +20,7 @@ Draining: the fetchers of a name get no new tasks, finish those they have, and l
    say it wrongly. A resumed fetcher gets tasks after that hello, not before: it would hand back unexpected tasks.
 4. A release by a draining fetcher counts like any other, but without the rest that follows.
 5. At most DRAINED_MOST names are drained. A name without a fetcher may be drained.
+6. With keys, only one for all projects drains and resumes: fetchers of any projects may take a name.
 """
 
 from __future__ import annotations
@@ -299,12 +300,11 @@ def drain_or_resume(turn: TurnState, by: Who, message: FetcherDo) -> FetcherRepl
     """Drain or resume a name.
 
     Raises:
-        Rejected: the name to resume is not drained and no fetcher has it, or the sender does not see it
-            (``unknown-fetcher``), or DRAINED_MOST names are drained already (``full``).
+        Rejected: the name to resume is not drained and no fetcher has it (``unknown-fetcher``), or DRAINED_MOST names
+            are drained already (``full``).
     """
     state, name = turn.state, message.fetcher
     sessions = _sessions(state, name)
-    _check_seen(turn, name, sessions)
     before = "drained" if name in state.drained else "not drained"
     if message.action == "drain":
         _check_drained(state, name)

@@ -14,7 +14,7 @@ from taskqueue.core.request_rules import ROWS
 from taskqueue.errors import Rejected
 from taskqueue.protocol.callers import EVERYBODY, RIGHTS_OF, ROLES, Caller, Right, Role
 from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, KeyList, StatusShow, Verify
-from taskqueue.protocol.fetchers import Hello
+from taskqueue.protocol.fetchers import FetcherDo, Hello
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.insight import StatsHistory
 from taskqueue.protocol.messages import AnyRequest
@@ -101,6 +101,8 @@ def test_users_by_ipc_are_told_of_the_setting_with_their_role() -> None:
         (DaemonHistory(), "daemon-history"),
         (KeyList(), "key-list"),
         (Verify(), "verify"),
+        (FetcherDo(fetcher="web1", action="drain"), "fetcher-do drain"),
+        (FetcherDo(fetcher="web1", action="resume"), "fetcher-do resume"),
         (StatsHistory(), "stats-history"),
         (GroupDo(action="pause", all=True), "group-do pause"),
     ],
@@ -111,7 +113,7 @@ def test_a_request_about_all_projects_takes_a_key_for_all(request_: AnyRequest, 
         Rejected, match=f"^forbidden: {what} is about all projects, and web1 reaches news-\\*, blog; use"
     ):
         check_right(Caller("web1", "admin", patterns=("news-*", "blog")), request_)
-    assert what.split()[0] in PAGE.partition("## Projects")[2]
+    assert f"`{what.split()[0]}`" in re.findall(r"^\|(.*)\| `forbidden` \|$", PAGE, re.MULTILINE)[-1]
 
 
 def test_a_request_about_some_projects_takes_no_key_for_all() -> None:

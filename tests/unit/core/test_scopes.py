@@ -24,7 +24,6 @@ from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, KeyList, Status
 from taskqueue.protocol.fetchers import (
     Extend,
     FetcherDo,
-    FetcherReply,
     Fetchers,
     FetcherShow,
     FetchersReply,
@@ -567,25 +566,11 @@ def test_an_operation_with_a_project_of_others_is_unknown_as_if_it_were_not_ther
 
 
 def test_a_fetcher_of_others_is_unknown_as_if_it_were_not_there(busy: World) -> None:
-    requests = [
-        FetcherShow(fetcher="X"),
-        FetcherDo(fetcher="X", action="drain"),
-        FetcherDo(fetcher="X", action="resume"),
-    ]
-    for request in requests:
-        not_there: ErrorReply = ask(busy, request)
-        assert not_there.code == "unknown-fetcher"
-        for name in ("shop-fetcher-0", "shop-any-0", "shop-both-0", "shop-away-0"):
-            reply: ErrorReply = ask(busy, msgspec.structs.replace(request, fetcher=name))
-            assert (reply.code, reply.reason) == (not_there.code, not_there.reason.replace("X", name))
-
-
-def test_a_fetcher_of_own_projects_is_drained_and_resumed(busy: World) -> None:
-    busy.fetcher(capacity=1, projects=["news-b"], name="mine")
-
-    drained: FetcherReply = ask(busy, FetcherDo(fetcher="mine", action="drain"))
-    assert drained.draining
-    assert not ask(busy, FetcherDo(fetcher="mine", action="resume")).draining
+    not_there: ErrorReply = ask(busy, FetcherShow(fetcher="X"))
+    assert not_there.code == "unknown-fetcher"
+    for name in ("shop-fetcher-0", "shop-any-0", "shop-both-0", "shop-away-0"):
+        reply: ErrorReply = ask(busy, FetcherShow(fetcher=name))
+        assert (reply.code, reply.reason) == (not_there.code, not_there.reason.replace("X", name))
 
 
 def test_a_group_with_a_project_of_others_is_refused_and_one_of_others_alone_is_unknown(busy: World) -> None:
