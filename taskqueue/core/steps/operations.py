@@ -40,7 +40,6 @@ from taskqueue.core.state import State
 from taskqueue.core.steps import bulk, rerun
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.callers import Scope
 from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.message_room import operation_bytes, room_in
@@ -199,11 +198,11 @@ def show(turn: TurnState, session: Session, request: OperationShow) -> Operation
     state, now = turn.state, turn.now
     operation = _known(turn, request.id)
     if request.seconds and operation.running:
-        waiter = Waiter(session, request.n, now.boot + request.seconds, scope=turn.caller.scope)
+        waiter = Waiter(session, request.n, now.boot + request.seconds)
         state.waits.add(operation.waiters, waiter)
         state.boot_timers.note(("operation", operation.id), now.boot + request.seconds)
         return None
-    return OperationReply(n=request.n, operation=_view(operation.record.progress))
+    return _reply(operation, request.n)
 
 
 def list_all(turn: TurnState, request: OperationList) -> OperationsReply:
@@ -226,35 +225,31 @@ def list_all(turn: TurnState, request: OperationList) -> OperationsReply:
 def _known(turn: TurnState, number: int) -> Operation:
     operation, scope = turn.state.operations.find(number), turn.caller.scope
     if operation is None or (scope is not None and not _is_seen(operation.record, scope)):
-        raise _unknown(number)
+        raise Rejected("unknown-operation", f"id: there is no operation {number}, or it was forgotten")
     return operation
-
-
-def _unknown(number: int) -> Rejected:
-    return Rejected("unknown-operation", f"id: there is no operation {number}, or it was forgotten")
 
 
 def _is_seen(record: OperationRecord, scope: Scope) -> bool:
     """Whether a sender that reaches these projects sees the operation: if all of its projects are among them.
 
-    Beyond NAMES_SHOWN their names are not kept; then only those see it who reach the same projects as its author.
+    Beyond NAMES_SHOWN their names are not kept, and a rerun may yet reach others along edges; these are seen only by
+    senders that reach the same projects as the author.
     """
     if record.patterns == scope.patterns:
         return True
-    names = record.progress.projects
+    names, progress = record.progress.projects, record.progress.rerun
+    if progress is not None and progress.scope != "task":
+        return False
     return 0 < len(names) < NAMES_SHOWN and all(map(scope.has, names))
 
 
 def answer(turn: TurnState, operation: Operation, until: Boot) -> None:
     """Answer the waiters whose limit is at most ``until`` (boot-clock seconds)."""
-    answer_waiters.answer(turn, operation.waiters, lambda waiter: _reply(operation.record, waiter), until)
+    answer_waiters.answer(turn, operation.waiters, lambda waiter: _reply(operation, waiter.n), until)
 
 
-def _reply(record: OperationRecord, waiter: Waiter) -> OperationReply | ErrorReply:
-    if waiter.scope is not None and not _is_seen(record, waiter.scope):  # a rerun may have reached another project
-        number = _name(record.progress)
-        return ErrorReply(n=waiter.n, code=_unknown(number).code, reason=_unknown(number).reason)
-    return OperationReply(n=waiter.n, operation=_view(record.progress))
+def _reply(operation: Operation, n: int) -> OperationReply:
+    return OperationReply(n=n, operation=_view(operation.record.progress))
 
 
 def _view(progress: OperationProgress) -> OperationView:

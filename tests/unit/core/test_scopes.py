@@ -19,6 +19,7 @@ from taskqueue.core.requests.watch import ROWS_A_TURN
 from taskqueue.errors import Rejected
 from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.callers import EVERYBODY, Caller
+from taskqueue.protocol.choices import RerunScope
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, KeyList, StatusReply, StatusShow, Verify, WhoIs
 from taskqueue.protocol.fetchers import (
@@ -649,20 +650,36 @@ def test_a_rerun_names_the_projects_that_it_reaches(busy: World) -> None:
     assert ask(busy, OperationShow(id=reply.operation.id), EVERYBODY).operation.projects == ["news-a", "shop"]
 
 
-def test_a_wait_for_a_rerun_that_reaches_another_project_ends_as_if_it_were_not_there(busy: World) -> None:
-    n = busy.n()
-    rerun = Rerun(**PERSON, n=n, project="news-a", taskid="ok", scope="downstream", dry_run=True)
+@pytest.mark.parametrize("scope", ["downstream", "only-failed", "upstream-failed"])
+def test_a_rerun_that_may_yet_reach_another_project_is_as_if_it_were_not_there(busy: World, scope: RerunScope) -> None:
+    rerun = Rerun(**PERSON, n=busy.n(), project="news-a", taskid="ok", scope=scope)
     (begun,) = busy.turn(rerun)
     assert isinstance(begun, OperationReply)
-    busy.caller = CALLER
-    waiting_n = busy.n()
-    busy.turn(OperationShow(**WHO, n=waiting_n, id=begun.operation.id, seconds=50.0))
-    busy.caller = EVERYBODY
-    busy.settle()
+    number = begun.operation.id
+    assert (begun.operation.projects, begun.operation.ended_at) == (["news-a"], 0.0)
 
-    (reply,) = [each for each in busy.inbox if each.n == waiting_n]
-    assert isinstance(reply, ErrorReply)
-    assert reply.code == "unknown-operation"
+    busy.caller = CALLER
+    requests = [
+        OperationCancel(**WHO, n=busy.n(), id=number),
+        OperationShow(**WHO, n=busy.n(), id=number, seconds=50.0),
+        OperationList(**WHO, n=busy.n()),
+    ]
+    cancelled, waited, listed = busy.turn(*requests)
+    busy.caller = EVERYBODY
+
+    assert isinstance(cancelled, ErrorReply)
+    assert isinstance(waited, ErrorReply)
+    assert isinstance(listed, OperationsReply)
+    assert cancelled.code == waited.code == "unknown-operation"
+    assert number not in {each.id for each in listed.operations}
+
+
+@pytest.mark.parametrize(("caller", "scope"), [(EVERYBODY, "task"), (CALLER, "downstream")], ids=["one", "own"])
+def test_a_rerun_that_reaches_no_other_project_is_seen(busy: World, caller: Caller, scope: RerunScope) -> None:
+    number = ask(busy, Rerun(project="news-a", taskid="ok", scope=scope), caller).operation.id
+
+    assert ask(busy, OperationShow(id=number)).operation.rerun.scope == scope
+    assert number in {each.id for each in operations(busy)}
 
 
 def test_an_operation_of_many_projects_is_seen_by_keys_for_the_same_ones(make_world: MakeWorld) -> None:
