@@ -5,7 +5,7 @@ heap, so that each is returned to the system with its message; the rest is retur
 glibc raises the mmap threshold up to 32 MiB as blocks are freed, and a fragmented heap was half as large again as its
 content.
 
-The memory that settings allow must fit into ``limits.memory``; docs/howto/operations.md explains the sum:
+The memory that settings allow must fit into ``limits.memory``; docs/reference/limits.md explains the sum:
 
     program, store cache and memtables, heads, slots, leases   settings; at most SETTINGS_PART of the bound
     messages and connections                                   the rest; see ``connection_guard``
