@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from taskqueue.cli.main import WRONG_SETTING
+from taskqueue.errors import WRONG_SETTING
 from tests.integration.conftest import ROOT, WAIT_SECONDS
 
 CONF = ROOT / "conf"
