@@ -48,6 +48,7 @@ class Status(Struct, frozen=True):
         totals: events of all projects.
         shell: counters of the process: turns, messages, bytes, malformed, …
         compiled: the core is compiled; false: interpreted.
+        has_room: false: the store's disk is nearly full, so tasks are neither taken nor dispatched.
     """
 
     epoch: int
@@ -57,6 +58,7 @@ class Status(Struct, frozen=True):
     totals: EventTotals
     shell: dict[str, float] = {}
     compiled: bool = False
+    has_room: bool = True
 
 
 class StatusReply(Status, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="status-reply"):
@@ -67,7 +69,6 @@ class StatusReply(Status, AnyReply, frozen=True, kw_only=True, tag_field="type",
         fetchers: fetchers that take or hold tasks, as many as fit into half a message.
         found: projects on all pages.
         numbers: what each project of the page is sorted by: tasks in a state, or events; empty: by name.
-        has_room: false: the store's disk is nearly full, so tasks are neither taken nor dispatched.
     """
 
     projects: list[Project]
@@ -75,7 +76,6 @@ class StatusReply(Status, AnyReply, frozen=True, kw_only=True, tag_field="type",
     fetchers: list[Fetcher]
     found: int = 0
     numbers: list[int] = []
-    has_room: bool = True
     v: int = PROTOCOL
     n: int
 

@@ -405,7 +405,9 @@ class Judge:
                 continue
             if request["type"] == "release":
                 self.leases.end(token)
-                self._may_be[lease.name] = frozenset((WAITING,))
+                # One that has expired counts as timed out, which may have been the last retry.
+                has_expired = self._world.clock.now >= lease.until - EPSILON
+                self._may_be[lease.name] = frozenset((WAITING, OVER) if has_expired else (WAITING,))
                 self._tokens[lease.name] = 0
             else:
                 self.leases.extend(token, lease, request.get("seconds"))

@@ -118,7 +118,7 @@ def test_by_due_time_a_task_whose_parents_have_succeeded_goes_behind_what_was_re
 ) -> None:
     world = make_world({"order": order})
     fetcher = busy_worker(world)
-    world.push("news", replace(task("child"), depends_on=["busy"]), task("x"))
+    world.push("news", replace(task("child"), depends_on=("busy",)), task("x"))
     rest(fetcher)
     fetcher.done("busy")
 
