@@ -59,17 +59,17 @@ class Everybody:
         return EVERYBODY
 
     def speaker(self, name: str) -> None:
-        """Return that there is no user."""
+        """Return None: without keys a daemon knows no users."""
 
     def user(self, digest: str, name: str) -> None:
-        """Return that there is no user."""
+        """Return None: without keys a daemon knows no users."""
 
 
 def spoken_for(callers: Callers, caller: Caller, name: str) -> Caller:
     """Return the caller for whom a web process speaks.
 
     Raises:
-        Rejected: with the code ``forbidden``: this caller may not speak for others, or there is no such user.
+        Rejected: with the code ``forbidden``: this caller may not speak for others, or no user has this name.
     """
     if not caller.may("speaks-for-others"):
         raise Rejected("forbidden", f"for: {caller.name} may not speak for others; that takes a key of the role web")

@@ -340,7 +340,7 @@ def _right_of(what: str) -> Right:
     """The right that a request, an action or a right of this name takes.
 
     Raises:
-        click.BadParameter: there is no such thing.
+        click.BadParameter: the name is unknown.
     """
     from taskqueue.access.rights import TYPE_RIGHTS, right_of
     from taskqueue.protocol.callers import Right

@@ -58,7 +58,7 @@ class ProxyRoleType(click.ParamType):  # type: ignore[type-arg]  # generic since
         """Parse a user and a role.
 
         Raises:
-            click.BadParameter: there is no such role.
+            click.BadParameter: the role is unknown.
         """
         if isinstance(value, tuple):
             return value
