@@ -36,7 +36,7 @@ class Meters(Struct):
         closed_crowded: connections closed because there were too many.
         closed_silent: connections closed because their peers sent nothing for too long, or too many of one address.
         closed_revoked: connections closed because their key was revoked, has expired, or may do less than before.
-        closed_hasty: connections closed because their address had begun too many within a second.
+        closed_hasty: connections closed because their address, or strangers together, had begun too many in a second.
         keys_refused: handshakes with a key that may not connect.
         writes, syncs: batches written; syncs of the log completed.
         reloads: times the core was loaded again after the store had failed.

@@ -22,11 +22,13 @@ import msgpack
 import pytest
 import zmq
 
+from benchmarks.wrong_keys import loopback_sources
 from taskqueue import Client, RequestTimeout, Task, Unauthorised, Worker
 from taskqueue.access import access_file
 from taskqueue.access.key_file import KeyFile, make_key, server_key, write_new_key
 from taskqueue.client.connection.connection import present_key
 from taskqueue.protocol.callers import Role
+from tests import zmtp
 from tests.free_address import free_address
 from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory
 
@@ -555,4 +557,22 @@ def test_an_address_that_begins_too_many_connections_is_cut_before_the_handshake
                 crowd.enter_context(socket.create_connection(place))
     with it.client(key) as client:
         assert client.push("p", "http://site/") == "new"
+        assert client.daemon.show().shell["closed_hasty"] > 0
+
+
+def test_strangers_from_many_addresses_wait_while_a_client_from_a_known_one_is_served(keyed: KeyedFactory) -> None:
+    it = keyed().start()
+    key, sources = it.key(), loopback_sources()
+    with it.client(key) as client:
+        client.daemon.show()
+
+    until = time.monotonic() + WAIT_SECONDS
+    while "connections-hasty" not in it.daemon.log():
+        assert time.monotonic() < until, "no stranger had to wait"
+        with ExitStack() as crowd:
+            for _ in range(200):
+                crowd.enter_context(zmtp.raw(it.daemon.url, WAIT_SECONDS, next(sources)))
+            with it.client(key) as client:
+                assert client.push("p", "http://site/") in {"new", "ignored"}
+    with it.client(key) as client:
         assert client.daemon.show().shell["closed_hasty"] > 0

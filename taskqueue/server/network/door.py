@@ -13,6 +13,8 @@ the connection, as its User-Id. It also asks about peers by ipc, which the mode 
    for a user without a connection, for whom the web process speaks.
 3. An address that begins more than HASTY_MOST connections within a second finds the others closed at once, before any
    handshake, which costs the daemon's side 1 ms.
+4. If more than HASTY_MOST strangers, addresses from which no key was admitted, came within a second, strangers begin
+   HASTY_MOST connections in all within the next. So a flood from many addresses leaves those at work alone.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from taskqueue.access.key_file import SHOWN_CHARS
 from taskqueue.server.clock import ticks
 from taskqueue.server.log import SparseLog, quoted
 from taskqueue.server.meters import Meters
+from taskqueue.server.network import tcp
 from taskqueue.server.network.connections import Connection, Connections
 from taskqueue.server.network.file_watch import FileWatch
 from taskqueue.server.network.key_ring import KeyRing
@@ -40,6 +43,8 @@ log = logging.getLogger("taskqueue")
 
 HASTY_MOST: Final = 50
 """Connections that one address may begin in a second, if they need a handshake with keys."""
+KNOWN_MOST: Final = 10_000
+"""Addresses remembered because a key was admitted from there; the one met first is forgotten first."""
 EXPIRY_SECONDS_MOST: Final = 86_400.0
 """Longest sleep until a key expires; poll(2) takes no more than 24 days."""
 TCP_DOMAIN: Final = b"taskqueue"
@@ -56,6 +61,7 @@ class Zap:
         self._keys = keys
         self._meters = meters
         self._refusals = SparseLog()
+        self._known: dict[str, None] = {}
         # Not REP, which is stuck for ever if an answer is left out.
         self._socket: zmq.Socket[bytes] = context.socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.LINGER, 0)
@@ -76,6 +82,10 @@ class Zap:
                 verdict = (b"200", b"OK", b"") if is_local else self._verdict(b"".join(shown[:1]).hex(), address)
                 self._socket.send_multipart([sender, b"", VERSION, request, *verdict, b""])
 
+    def knows(self, address: str) -> bool:
+        """Whether a key was admitted from this address."""
+        return address in self._known
+
     def close(self) -> None:
         """Answer no more; libzmq then refuses each key."""
         self._socket.close()
@@ -83,12 +93,18 @@ class Zap:
     def _verdict(self, public: str, address: bytes) -> tuple[bytes, bytes, bytes]:
         """Status code, its text, and the User-Id."""
         if self._keys.admit(public) is not None:
+            self._meet(tcp.unmapped(address.decode("ascii", "replace")))
             return b"200", b"OK", public.encode()
         self._meters.keys_refused += 1
         if count := self._refusals.count(ticks()):
             shown = address.decode("ascii", "replace")
             log.warning("key-refused count=%d key=%s address=%s", count, public[:SHOWN_CHARS], shown)
         return b"400", b"unknown key", b""
+
+    def _meet(self, address: str) -> None:
+        self._known[address] = None
+        if len(self._known) > KNOWN_MOST:
+            del self._known[next(iter(self._known))]
 
 
 class Door:
@@ -115,6 +131,8 @@ class Door:
         self._owners = keys.owners()
         self._haste = SparseLog()
         self._second = 0
+        self._is_flooded = False
+        self._strangers = 0
         self._begun: Counter[str] = Counter()
 
     def filenos(self) -> list[int]:
@@ -143,10 +161,14 @@ class Door:
         """Count a new connection; True if its address has begun too many in this second."""
         now = ticks()
         if int(now) != self._second:
-            self._second = int(now)
+            self._is_flooded = sum(not self._zap.knows(address) for address in self._begun) > HASTY_MOST
+            self._second, self._strangers = int(now), 0
             self._begun.clear()
         self._begun[connection.address] += 1
-        is_hasty = self._begun[connection.address] > HASTY_MOST
+        begun = self._begun[connection.address]
+        if self._is_flooded and begun <= HASTY_MOST and not self._zap.knows(connection.address):
+            begun = self._strangers = self._strangers + 1
+        is_hasty = begun > HASTY_MOST
         if is_hasty and (count := self._haste.count(now)):
             log.warning("connections-hasty count=%d address=%s", count, connection.address)
         return is_hasty
