@@ -317,7 +317,12 @@ def wrong(options: argparse.Namespace) -> Report:
         "keys-wrong",
         "A polite client beside wrong keys",
         COMMAND,
-        [Column("p50", "p50", "ms", 2), Column("p99", "p99", "ms", 2), Column("refused", "wrong keys", "/s")],
+        [
+            Column("p50", "p50", "ms", 2),
+            Column("p99", "p99", "ms", 2),
+            Column("tried", "wrong keys", "/s"),
+            Column("refused", "after a handshake", "/s"),
+        ],
         [
             Ratio(build.of("p50, beside wrong keys : alone"), "p50", build.of(BESIDE), build.of(ALONE), "≤ 2")
             for build in measured
@@ -327,10 +332,11 @@ def wrong(options: argparse.Namespace) -> Report:
         with Side(build, True).serve() as daemon, OurLine(awaited(daemon).address) as line:
             report.add(build.of(ALONE), quantiles("", *probed([line], options.probes)))
             with flooding(daemon):
-                refused, began_at = daemon.status().shell["keys_refused"], time.perf_counter()
+                before, began_at = daemon.status().shell, time.perf_counter()
                 late = quantiles("", *probed([line], options.probes))
-                refused = daemon.status().shell["keys_refused"] - refused
-            report.add(build.of(BESIDE), late | {"refused": refused / (time.perf_counter() - began_at)})
+                after, seconds = daemon.status().shell, time.perf_counter() - began_at
+            refused, cut = (after[name] - before[name] for name in ("keys_refused", "closed_hasty"))
+            report.add(build.of(BESIDE), late | {"tried": (refused + cut) / seconds, "refused": refused / seconds})
     return report
 
 

@@ -2,8 +2,8 @@
 
     python -m benchmarks.wrong_keys URL SERVER_KEY        until it is killed
 
-A process of its own, and used by the tests of attacks. Each connection ends when the daemon has refused the key. The
-daemon cuts an address that begins more than 50 connections a second, so an attacker needs many addresses.
+A process of its own, and used by the tests of attacks. Each connection ends when the daemon has refused the key, or has
+cut it before. The daemon cuts an address that begins more than 50 connections a second, so an attacker needs many.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ WINDOW: Final = 32
 """Handshakes in flight."""
 EACH: Final = 200
 """Connections of one socket, which keeps some memory for each."""
+ENDED: Final = zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
+"""Events of which each connection has one: if the daemon cuts it at once, its end may come before it is connected."""
 SILENT_MS: Final = 2000
 """Silence after which connections in flight count as lost."""
 
@@ -56,7 +58,7 @@ def _refusals(url: str, key: KeyFile, sources: Iterator[str], goes_on: Callable[
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.RECONNECT_IVL, -1)
         present_key(socket, key)
-        with socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_DISCONNECTED) as monitor:
+        with socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH | ENDED) as monitor:
             left = EACH
             while in_flight or (left and goes_on()):
                 while left and in_flight < WINDOW and goes_on():
@@ -66,7 +68,7 @@ def _refusals(url: str, key: KeyFile, sources: Iterator[str], goes_on: Callable[
                     break
                 event = int.from_bytes(monitor.recv_multipart()[0][:2], sys.byteorder)
                 refused += event == zmq.EVENT_HANDSHAKE_FAILED_AUTH
-                in_flight -= event == zmq.EVENT_DISCONNECTED
+                in_flight -= bool(event & ENDED)
             socket.disable_monitor()
     return refused
 
