@@ -63,9 +63,14 @@ ABOUT_ALL: Final = (daemon.DaemonShow, daemon.DaemonHistory, daemon.KeyList, dae
 
 def is_about_all(request: AnyRequest) -> bool:
     """Whether a request is about all projects as one, so that only a key for ``*`` may send it."""
-    if isinstance(request, insight.StatsHistory):
-        return request.project is None
-    return isinstance(request, ABOUT_ALL) or (isinstance(request, projects.GroupDo) and request.all)
+    if isinstance(request, projects.GroupDo):
+        return request.all
+    return are_about_all(type(request), getattr(request, "project", None))
+
+
+def are_about_all(kind: type[AnyRequest], project: str | None) -> bool:
+    """Whether requests of a type that name this project, or none, are about all; a group has projects of its own."""
+    return kind in ABOUT_ALL or (kind is insight.StatsHistory and project is None)
 
 
 def right_with(kind: type[AnyRequest], action: str) -> Right:

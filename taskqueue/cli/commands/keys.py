@@ -304,10 +304,10 @@ def may(name: str, what: str, project: str | None, keys: Path) -> int:
     """
     from taskqueue.access.access_file import existing_entries
 
-    right = _right_of(what)
+    right, is_about_all = _right_of(what), _is_about_all(what, project)
     what = "taking tasks" if what == "hello" else what  # a hello that takes none needs no more than a look
     entry = next((each for each in existing_entries(keys) if each.name == name), None)
-    if why_not := _why_not(entry, name, what, right, project):
+    if why_not := _why_not(entry, name, what, right, "*" if is_about_all else project):
         say(f"no: {why_not}")
         return 1
     assert entry is not None
@@ -316,9 +316,13 @@ def may(name: str, what: str, project: str | None, keys: Path) -> int:
 
 
 def _why_not(entry: Entry | None, name: str, what: str, right: Right, project: str | None) -> str:
-    """Reason why the name may not do it; empty: it may."""
+    """Reason why the name may not do it; empty: it may.
+
+    Args:
+        project: project that it is done to; ``*``: all at once; None: any.
+    """
     from taskqueue.access.rights import roles_text
-    from taskqueue.protocol.callers import RIGHTS_OF, Scope
+    from taskqueue.protocol.callers import ALL_PROJECTS, RIGHTS_OF, Scope
 
     if entry is None:
         return f"the access file has no {name}"
@@ -326,6 +330,8 @@ def _why_not(entry: Entry | None, name: str, what: str, right: Right, project: s
         return f"the key of {name} has expired"
     if right not in RIGHTS_OF[entry.role]:
         return f"{name} is {_a(entry.role)}, and {what} takes {roles_text(right)}"
+    if project == ALL_PROJECTS and ALL_PROJECTS not in entry.projects:
+        return f"{name} is {_a(_who(entry))}, and {what} is about all projects"
     if project is not None and not Scope(entry.projects).has(project):
         return f"{name} is {_a(_who(entry))}, and {project} is outside"
     return ""
@@ -353,6 +359,14 @@ def _right_of(what: str) -> Right:
     if what not in rights:
         raise click.BadParameter(f'"{what}" is none of: {", ".join(rights)}', param_hint="REQUEST")
     return rights[what]
+
+
+def _is_about_all(what: str, project: str | None) -> bool:
+    """Whether requests of this name are about all projects as one, even if the user names one."""
+    from taskqueue.access.rights import are_about_all
+    from taskqueue.protocol.messages import REQUESTS
+
+    return any(kind.__struct_config__.tag == what and are_about_all(kind, project) for kind in REQUESTS)
 
 
 def _a(noun: str) -> str:

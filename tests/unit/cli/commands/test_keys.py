@@ -235,6 +235,29 @@ def test_may_says_in_which_projects(capsys: pytest.CaptureFixture[str], what: st
 @pytest.mark.parametrize(
     ("what", "said"),
     [
+        ("verify", "no: ann is an admin of news-*, and verify is about all projects"),
+        ("key-list", "no: ann is an admin of news-*, and key-list is about all projects"),
+        ("fetcher-do news-a", "no: ann is an admin of news-*, and fetcher-do is about all projects"),
+        ("stats-history", "no: ann is an admin of news-*, and stats-history is about all projects"),
+        ("stats-history news-a", "yes: ann is an admin of news-*, and stats-history takes the right look"),
+        ("stats-history shop", "no: ann is an admin of news-*, and shop is outside"),
+        ("group-do", "yes: ann is an admin of news-*, and group-do takes the right rule"),
+        ("status", "yes: ann is an admin of news-*, and status takes the right look"),
+    ],
+)
+def test_may_says_what_is_about_all_projects(capsys: pytest.CaptureFixture[str], what: str, said: str) -> None:
+    run("authorise", "ann", PUBLIC, "--role", "admin", "--projects", "news-*")
+    run("authorise", "root", OTHER, "--role", "admin")
+    capsys.readouterr()
+
+    assert run("may", "ann", *what.split()) == (0 if said.startswith("yes") else 1)
+    assert capsys.readouterr().out.strip() == said
+    assert run("may", "root", *what.split()) == 0
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
         ("done", "yes: web1 is a fetcher, and done takes the right work"),
         ("pause", "no: web1 is a fetcher, and pause takes an operator or admin"),
         ("delete", "no: web1 is a fetcher, and delete takes an admin"),
