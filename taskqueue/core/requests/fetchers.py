@@ -310,7 +310,7 @@ def drain_or_resume(turn: TurnState, by: Who, message: FetcherDo) -> FetcherRepl
         _check_drained(state, name)
         state.drained[name] = None
     else:
-        _check_known(state, name, sessions)
+        _check_known(turn, name, sessions)
         state.drained.pop(name, None)
     turn.changes.writes.drained = list(state.drained)
     for session in sessions:
@@ -323,15 +323,16 @@ def drain_or_resume(turn: TurnState, by: Who, message: FetcherDo) -> FetcherRepl
 
 
 def show_fetcher(turn: TurnState, message: FetcherShow) -> FetcherReply:
-    """Answer with the fetchers of a name, and whether it is drained.
+    """Answer with the fetchers of a name that the sender sees, and whether it is drained.
+
+    Fetchers of others may have the name, too; they neither hide these nor show.
 
     Raises:
-        Rejected: no fetcher has the name, and it is not drained, or the sender does not see it (``unknown-fetcher``).
+        Rejected: none has the name, and it is not drained (``unknown-fetcher``).
     """
     state, name = turn.state, message.fetcher
-    sessions = _sessions(state, name)
-    _check_seen(turn, name, sessions)
-    _check_known(state, name, sessions)
+    sessions = [session for session in _sessions(state, name) if sees_fetcher(turn, session)]
+    _check_known(turn, name, sessions)
     reply = _fetcher_reply(state, message.n, name, sessions)
     fetching = [session for session in sessions if session.fetches]
     first = islice(sorted(fetching, key=lambda session: session.pseudonym), SHOWN_MOST)
@@ -364,26 +365,13 @@ def _check_drained(state: State, name: str) -> None:
         raise Rejected("full", f"fetcher: {DRAINED_MOST} names are drained already, the most allowed; {hint}")
 
 
-def _check_known(state: State, name: str, sessions: list[Session]) -> None:
-    if name not in state.drained and not any(session.fetches for session in sessions):
-        raise _unknown(name)
-
-
-def _check_seen(turn: TurnState, name: str, sessions: list[Session]) -> None:
-    """Refuse a sender that does not reach all projects unless the name has fetchers and it sees all of them.
-
-    A drained name without a fetcher may be that of anyone.
-    """
-    if turn.caller.scope is None:
+def _check_known(turn: TurnState, name: str, sessions: list[Session]) -> None:
+    """Refuse a name without a fetcher that is not drained; a drained one may be that of projects outside."""
+    is_drained = name in turn.state.drained and turn.caller.scope is None
+    if is_drained or any(session.fetches for session in sessions):
         return
-    fetching = [session for session in sessions if session.fetches]
-    if not fetching or not all(sees_fetcher(turn, session) for session in fetching):
-        raise _unknown(name)
-
-
-def _unknown(name: str) -> Rejected:
     reason = f'fetcher: no fetcher named "{name}" is connected or drained; see: taskqueue fetcher list'
-    return Rejected("unknown-fetcher", reason)
+    raise Rejected("unknown-fetcher", reason)
 
 
 def _fetcher_reply(state: State, n: int, name: str, sessions: list[Session]) -> FetcherReply:

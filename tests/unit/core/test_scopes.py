@@ -25,6 +25,7 @@ from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, KeyList, Status
 from taskqueue.protocol.fetchers import (
     Extend,
     FetcherDo,
+    FetcherReply,
     Fetchers,
     FetcherShow,
     FetchersReply,
@@ -572,6 +573,20 @@ def test_a_fetcher_of_others_is_unknown_as_if_it_were_not_there(busy: World) -> 
     for name in ("shop-fetcher-0", "shop-any-0", "shop-both-0", "shop-away-0"):
         reply: ErrorReply = ask(busy, FetcherShow(fetcher=name))
         assert (reply.code, reply.reason) == (not_there.code, not_there.reason.replace("X", name))
+
+
+def test_a_fetcher_is_not_hidden_by_one_of_others_that_takes_its_name(busy: World) -> None:
+    before: FetcherReply = ask(busy, FetcherShow(fetcher="papers"))
+    for session, projects in (("theirs", ["shop"]), ("anyone", None)):
+        busy.know(Fetcher(busy, session, 3, projects)).hello(name="papers")
+    others: FetcherReply = ask(busy, FetcherShow(fetcher="papers"), Caller("web2", "viewer", 1.0, ("shop*",)))
+    everyones: FetcherReply = ask(busy, FetcherShow(fetcher="papers"), EVERYBODY)
+
+    after: FetcherReply = ask(busy, FetcherShow(fetcher="papers"))
+    assert [each.session for each in after.fetchers] == [each.session for each in before.fetchers]
+    assert (after.found, after.capacity, after.holds) == (before.found, before.capacity, before.holds)
+    assert (others.found, others.capacity, [each.projects for each in others.fetchers]) == (1, 3, [["shop"]])
+    assert everyones.found == before.found + 2
 
 
 def test_a_group_with_a_project_of_others_is_refused_and_one_of_others_alone_is_unknown(busy: World) -> None:
