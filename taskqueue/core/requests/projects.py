@@ -54,7 +54,7 @@ from taskqueue.protocol.projects import (
 from taskqueue.protocol.values import Action
 from taskqueue.settings.change_text import pairs, pairs_of_many, values, was
 from taskqueue.settings.flat_names import flat, keys_of, misspelt
-from taskqueue.settings.settings import as_layer, overlay
+from taskqueue.settings.settings import as_layer, merge, overlay
 
 GROUP_SET_MOST = 1000
 """Projects whose settings one request changes, at most."""
@@ -144,6 +144,10 @@ def _checked_layers(state: State, message: GroupSet, projects: Sequence[Project]
     return layers
 
 
+JOINED: Final = ("group", "bucket")
+"""Settings that join a project to others."""
+
+
 def _check_joined(turn: TurnState, settings: Mapping[str, Setting]) -> None:
     """Refuse a group or bucket with a project that the sender does not reach.
 
@@ -153,7 +157,7 @@ def _check_joined(turn: TurnState, settings: Mapping[str, Setting]) -> None:
         Rejected: with the code ``forbidden``.
     """
     scope = turn.caller.scope
-    if scope is None or settings.keys().isdisjoint(("group", "bucket")):
+    if scope is None or settings.keys().isdisjoint(JOINED):
         return
     others = [each.settings for name, each in turn.state.projects.by_name.items() if not scope.has(name)]
     for kind, names in (("group", (each.group for each in others)), ("bucket", (each.bucket for each in others))):
@@ -178,20 +182,28 @@ def _flat(said: Mapping[str, Setting]) -> list[str]:
 
 
 def unset_project(turn: TurnState, by: Who, message: ProjectUnset) -> ProjectReply:
-    """Remove overrides of a project; all if the request names none."""
+    """Remove overrides of a project; all if the request names none.
+
+    Raises:
+        Rejected: one was not set, or the config's group or bucket has a project that the sender does not reach.
+    """
     project = turn.state.projects.named(message.project)
     kept = dict(project.overrides) if message.keys else {}
     names = [keys_of(key) for key in message.keys]
-    before, unset = _told(project), [".".join(keys) for keys in names] or _flat(project.overrides)
+    before, unset = as_layer(project.settings), [".".join(keys) for keys in names] or _flat(project.overrides)
     for keys in names:
         left = _without(kept, keys)
         if left is None:
             raise Rejected("setting", _why_kept(project, keys))
         kept = left
+    if turn.caller.scope is not None:
+        # The config may have a group or a bucket with projects outside.
+        after = as_layer(merge(*project.layers, kept))
+        _check_joined(turn, {name: after[name] for name in JOINED if after[name] != before[name]})
     use_settings(turn, project, project.layers, kept)
     is_cron = all(keys[0] == "cron" and len(keys) > 1 for keys in names) and names
     what = "cron remove" if is_cron else "project unset"
-    detail = pairs([before], _told(project), unset) or "nothing was set"
+    detail = pairs([values(before, before)], _told(project), unset) or "nothing was set"
     change_log.note(turn, by, what, project=project.name, detail=detail)
     return ProjectReply(n=message.n, project=project.view(turn.now, turn.state.environment))
 
@@ -352,6 +364,6 @@ REQUESTS: Final = (
     RequestRule(ProjectShow, asked(show_project), keeps=False),
     RequestRule(ProjectSet, asked_for_change(set_project), grows=True, slow_ms=SLOW_MS / 2),
     RequestRule(GroupSet, asked_for_change(set_group), grows=True, slow_ms=SLOW_MS),
-    RequestRule(ProjectUnset, asked_for_change(unset_project)),
+    RequestRule(ProjectUnset, asked_for_change(unset_project), slow_ms=SLOW_MS / 2),
     RequestRule(ProjectDo, asked_for_change(act_on_project), slow_ms=0.2),
 )

@@ -648,6 +648,25 @@ def test_a_bucket_of_others_can_not_be_shared(make_world: MakeWorld) -> None:
             assert not isinstance(reply, ErrorReply)
 
 
+@pytest.mark.parametrize("kind", ["group", "bucket"])
+def test_what_the_config_joins_to_others_is_not_joined_by_an_unset(make_world: MakeWorld, kind: str) -> None:
+    pace = Pace(rate=1.0, burst=1.0)
+    projects: dict[str, Any] = {"shop": {kind: "mixed"}, "news-a": {kind: "mixed"}, "news-b": {kind: "own"}}
+    world = make_world(projects=projects, buckets={"mixed": pace, "own": pace})
+    for name in ("news-a", "news-b"):
+        ask(world, ProjectSet(project=name, settings={kind: "", "retries": 7}), EVERYBODY)
+
+    for keys in ([kind], [kind, "retries"], []):
+        refused: ErrorReply = ask(world, ProjectUnset(project="news-a", keys=keys))
+        assert refused.code == "forbidden"
+        assert refused.reason == f'{kind}: "mixed" is not yours to join; an admin for all projects may'
+    assert (world.project("news-a").settings[kind], world.project("news-a").settings["retries"]) == ("", 7)
+    assert ask(world, ProjectUnset(project="news-b", keys=[kind])).project.settings[kind] == "own"
+    assert ask(world, ProjectUnset(project="news-a", keys=["retries"])).project.settings[kind] == ""
+    assert ask(world, ProjectUnset(project="news-a", keys=[kind]), EVERYBODY).project.settings[kind] == "mixed"
+    assert not isinstance(ask(world, ProjectUnset(project="news-a", keys=[])), ErrorReply)  # it is joined already
+
+
 def test_a_rerun_stays_within_the_projects_of_its_key(busy: World) -> None:
     states = {each.taskid: each.state for each in busy.known() if each.taskid.startswith("shop")}
 
