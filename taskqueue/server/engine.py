@@ -50,6 +50,7 @@ class Engine:
     Attributes:
         epoch: number of the epoch.
         projects: projects as the store had them when the epoch began.
+        owners: owners of the sessions in the store then.
         syncer: syncs its writes.
         database: address of the store's database, for messages; empty if the store is in a folder.
         intake: takes tasks that producers have inserted into a table of the store; None without such a table.
@@ -74,6 +75,7 @@ class Engine:
         loaded = ledger.begin(boot_id)
         self.epoch = loaded.epoch
         self.projects: list[ProjectRecord] = loaded.projects
+        self.owners = dict.fromkeys(each.owner for each in loaded.sessions if each.owner)
         self._log_damage()
         self._core = Scheduler(loaded, config, Calendar(), now)
         self.syncer = Syncer(ledger.sync, durability, meters)

@@ -341,6 +341,9 @@ class Loop:
         self._undelivered = []
         self._untold = self._router.peers()
         self._summary.begin(engine.projects)
+        if self._router.keys is not None:
+            # Nothing that they hold will be reported, so their tasks need not wait for fetcher_timeout.
+            self._cut += self._router.keys.without_work(engine.owners)
         self._poller = Poller(
             self._meters, self._router.socket, self._signals, engine.syncer, engine.intake, self._router.cut_peers
         )

@@ -166,6 +166,34 @@ def test_what_a_revoked_key_holds_comes_back_at_once_though_its_fetcher_is_not_c
         assert (found.crashes, found.retried, found.history) == (0, 0, [])
 
 
+@pytest.mark.parametrize("how", ["revoked", "expired", "without the right"])
+def test_what_a_key_holds_comes_back_at_once_if_it_was_taken_back_while_the_daemon_was_down(
+    it: Daemon, authorise: Authorise, access: Path, peer: PeerFactory, how: str
+) -> None:
+    thief, honest, other = authorise("thief", "fetcher"), authorise("honest", "fetcher"), authorise("other")
+    it.start()
+    with Client(it.url, key=other, timeout=WAIT_SECONDS) as client:
+        for key, project in ((thief, "theirs"), (honest, "ours")):
+            client.push(project, "http://site/", taskid="a")
+            fetcher = peer(it, key=key)
+            fetcher.send("hello", capacity=1, projects=[project])
+            while fetcher.receive()["type"] != "select":
+                pass
+        it.stop()
+        if how == "revoked":
+            access_file.revoke(access, "thief")
+        elif how == "expired":
+            access_file.change(access, "thief", expires_at=1.0)
+        else:
+            access_file.change(access, "thief", role="viewer")
+        it.start()
+
+        (task,) = client.select(timeout=WAIT_SECONDS)
+        assert (task.project, client.tasks.get("ours", "a").state) == ("theirs", "processing")
+        found = client.tasks.get("theirs", "a")
+        assert (found.crashes, found.retried, found.history) == (0, 0, [])
+
+
 def test_the_log_of_changes_names_the_key_and_what_its_client_says_of_itself(it: Daemon, authorise: Authorise) -> None:
     authorise("reader", "viewer")
     key = authorise("ops", "operator")

@@ -22,7 +22,7 @@ from pathlib import Path
 from taskqueue.access.access_file import AccessList, Entry, read_entries
 from taskqueue.access.key_file import KeyFile, local_key, make_key, server_key
 from taskqueue.errors import ConfigError
-from taskqueue.protocol.callers import Caller
+from taskqueue.protocol.callers import RIGHTS_OF, USER, Caller
 from taskqueue.protocol.daemon import KEYS_MOST, KeyUse
 
 
@@ -129,6 +129,16 @@ class KeyRing:
     def owners(self) -> dict[str, Entry]:
         """Return the entries that are valid, by owner and the last reading of the file."""
         return self._list.owners(time.time())
+
+    def without_work(self, owners: Iterable[str]) -> list[str]:
+        """Return those of the owners who may not take tasks any more; those by ipc may always come back."""
+        present = self.owners()
+        return [
+            owner
+            for owner in owners
+            if not owner.startswith(USER)
+            and ((entry := present.get(owner)) is None or "work" not in RIGHTS_OF[entry.role])
+        ]
 
     def note_begin(self, name: str, address: str) -> None:
         """Note where the newest connection of a name comes from."""
