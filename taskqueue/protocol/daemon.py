@@ -330,7 +330,8 @@ class KeyUse(Struct, frozen=True, omit_defaults=True, gc=False):
     """Use of the keys of one name since the daemon's start.
 
     Attributes:
-        name: name in the access file, or local or web, which the daemon gives to keys of its own.
+        name: name in the access file; or local or web, which the daemon gives to keys of its own; or ``user:NAME`` of a
+            user who has come by ipc.
         connections: open connections.
         seen_at: unix seconds at which it was connected last: now, if it is; 0: never.
         address: where its newest connection comes from, or came from.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from contextlib import ExitStack
 from pathlib import Path
@@ -183,13 +184,14 @@ def test_what_is_meant_for_a_name_reaches_no_other_with_the_same_routing_id(it: 
             assert (seen["type"], seen["n"]) == ("daemon-reply", 2)
 
 
-def test_key_list_tells_when_and_from_where_each_key_was_there(it: Daemon, tmp_path: Path) -> None:
+def test_key_list_tells_when_and_from_where_each_key_and_each_user_was_there(it: Daemon, tmp_path: Path) -> None:
     web1, late = authorised(tmp_path, "web1", "viewer"), authorised(tmp_path, "late", "fetcher")
     assert late.name == "late"
     it.start()
     keys = ("key", "list", "--json", "--keys", str(tmp_path / "access.json"))
 
-    with Client(it.urls[0], key=web1) as client:
+    with Client(it.urls[0], key=web1) as client, Client(it.urls[1]) as local:
+        local.push("news", "http://site/")
         with pytest.raises(RequestRejected):
             client.projects.pause("news")
         with dealer(it.urls[0], web1) as another:
@@ -206,7 +208,10 @@ def test_key_list_tells_when_and_from_where_each_key_was_there(it: Daemon, tmp_p
     assert by_name["late"] == {
         "name": "late", "connections": 0, "seen_at": 0.0, "address": "", "forbidden": 0, "refused": 0,
     }  # fmt: skip
+    user = by_name[OWN_NAME]
+    assert (user["connections"], user["address"], user["seen_at"] > 1.7e9) == (1, "ipc", True)
     assert "last seen" in table.stdout
+    assert re.search(rf"{re.escape(OWN_NAME)} +1 +0 +\(ipc_role\)", table.stdout)
     it.stop()
     without = run(it, *keys, cwd=tmp_path)
     rows = [json.loads(line) for line in without.stdout.splitlines()]

@@ -233,7 +233,8 @@ def list_keys(as_json: bool, keys: Path, daemon: Daemon) -> None:
     """List who may connect.
 
     The access file says who; the daemon says when each was connected last and from where, its open connections, and how
-    many requests and connections of it were refused since the daemon's start. If it can't be asked, these are missing.
+    many requests and connections of it were refused since the daemon's start, and which users came by ipc. If it can't
+    be asked, these are missing.
 
     \b
     Example:
@@ -243,10 +244,12 @@ def list_keys(as_json: bool, keys: Path, daemon: Daemon) -> None:
     from taskqueue.access.access_file import existing_entries
     from taskqueue.access.key_file import SHOWN_CHARS
     from taskqueue.cli.output.json_output import print_lines
+    from taskqueue.protocol.callers import ALL_PROJECTS, USER
     from taskqueue.protocol.daemon import KeyUse
 
     entries = existing_entries(keys)
     uses = _uses(daemon._replace(key=daemon.key or key_for(daemon.address, None, keys)))
+    users = [use for use in (uses or {}).values() if use.name.startswith(USER)]
     if as_json:
         print_lines(
             {
@@ -256,6 +259,7 @@ def list_keys(as_json: bool, keys: Path, daemon: Daemon) -> None:
             } | ({} if uses is None else {"use": uses.get(each.name) or KeyUse(each.name)})
             for each in entries
         )  # fmt: skip
+        print_lines({"name": use.name, "use": use} for use in users)
         return
     from taskqueue.cli.output.tables import bare_table, show
     from taskqueue.terminal.screen import Text
@@ -267,11 +271,16 @@ def list_keys(as_json: bool, keys: Path, daemon: Daemon) -> None:
         shown = ", ".join([public[:SHOWN_CHARS] for public in each.keys] + ["(token)"] * len(each.tokens))
         row = [each.name, each.role, ", ".join(each.projects), shown, times.local(each.created_at), _end_of(each)]
         if uses is not None:
-            use = uses.get(each.name) or KeyUse(each.name)
-            row[1:1] = [str(use.connections), str(use.forbidden + use.refused)]
-            row += [times.local(use.seen_at) if use.seen_at else "", use.address]
+            row = _with_use(row, uses.get(each.name) or KeyUse(each.name))
         table.add_row(*map(Text, row))
+    for use in users:
+        table.add_row(*map(Text, _with_use([use.name, "(ipc_role)", ALL_PROJECTS, "(ipc)", "", ""], use)))
     show(table)
+
+
+def _with_use(row: list[str], use: KeyUse) -> list[str]:
+    seen = times.local(use.seen_at) if use.seen_at else ""
+    return [row[0], str(use.connections), str(use.forbidden + use.refused), *row[1:], seen, use.address]
 
 
 def _uses(daemon: Daemon) -> dict[str, KeyUse] | None:

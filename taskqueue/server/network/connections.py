@@ -267,7 +267,7 @@ class Connections:
             connection = self._closed.popleft()
             self._unread_bytes -= connection.unread_bytes
             connection.acked_bytes = connection.sent_bytes
-            if self._keys is not None and connection.holder is not None:
+            if self._keys is not None and connection.key:
                 self._keys.note_end(connection.key, connection.closed_at)
             if self._by_routing_id.get(connection.routing_id) is connection:
                 del self._by_routing_id[connection.routing_id]
@@ -290,6 +290,8 @@ class Connections:
         connection.routing_id, connection.address = routing_id, address if connection.uid is None else LOCAL
         if connection.uid is not None:
             self._place(connection, user_name(connection.uid))
+            if self._keys is not None:
+                self._keys.note_begin(connection.key, connection.address)
             self._meet("user-met", connection)
         elif self._keys is not None:
             self._identify(connection, message, self._keys)

@@ -5,7 +5,8 @@
 
 1. The guard's thread reads the file again when it has changed; the loop's thread looks keys up. A list is never
    changed, only replaced.
-2. Of each name it counts what ``key-list`` tells, from the start of the daemon on. Each count has one writer.
+2. Of each name it counts what ``key-list`` tells, from the start of the daemon on. Each count has one writer. Users by
+   ipc, who are in no file, are counted from their first connection on, COUNTED_USERS_MOST of them.
 3. While the file can't be read, or has vanished, what it allows is not known: no key of it may begin a connection.
    Connections that exist go on.
 """
@@ -18,12 +19,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
+from typing import Final
 
 from taskqueue.access.access_file import AccessList, Entry, read_entries
 from taskqueue.access.key_file import KeyFile, local_key, make_key, server_key
 from taskqueue.errors import ConfigError
 from taskqueue.protocol.callers import RIGHTS_OF, USER, Caller
 from taskqueue.protocol.daemon import KEYS_MOST, KeyUse
+
+COUNTED_USERS_MOST: Final = 1000
+"""Users by ipc who are counted, at most."""
 
 
 @dataclass(slots=True)
@@ -85,8 +90,7 @@ class KeyRing:
         self._list = AccessList((*self._own, *(found or ())))
         self._is_there = found is not None
         self.trouble = ""
-        names = {entry.name for entry in self._list.entries}
-        for name in [name for name in list(self._uses) if name not in names]:
+        for name in [name for name in list(self._uses) if not (self._list.has(name) or name.startswith(USER))]:
             del self._uses[name]
 
     def admit(self, public: str) -> Entry | None:
@@ -161,7 +165,8 @@ class KeyRing:
             connected: name of each open connection.
         """
         counts, now = Counter(connected), time.time()
-        names = sorted(entry.name for entry in self._list.entries if entry.name > after)
+        known = {entry.name for entry in self._list.entries}.union(list(self._uses))
+        names = sorted(name for name in known if name > after)
         page = [self._told(name, counts[name], now) for name in names[:KEYS_MOST]]
         return page, page[-1].name if len(names) > KEYS_MOST else ""
 
@@ -172,7 +177,11 @@ class KeyRing:
 
     def _use(self, name: str) -> Use:
         """The counts of a name; a revoked one has none that last."""
-        return self._uses.setdefault(name, Use()) if self._list.has(name) else Use()
+        if name not in self._uses and not self._list.has(name):
+            users = sum(each.startswith(USER) for each in list(self._uses))
+            if not name.startswith(USER) or users >= COUNTED_USERS_MOST:
+                return Use()
+        return self._uses.setdefault(name, Use())
 
     def names(self) -> int:
         """Number of names in the file."""

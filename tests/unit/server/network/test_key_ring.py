@@ -14,12 +14,13 @@ import zmq
 
 from taskqueue.access import access_file
 from taskqueue.access.key_file import KeyFile, make_key
+from taskqueue.protocol.callers import ROLES
 from taskqueue.protocol.daemon import KEYS_MOST, KeyUse
 from taskqueue.protocol.fields import Peer
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.connections import Connections
 from taskqueue.server.network.frame_queue import FrameQueue
-from taskqueue.server.network.key_ring import KeyRing
+from taskqueue.server.network.key_ring import COUNTED_USERS_MOST, KeyRing
 from taskqueue.server.network.router import Frame
 
 
@@ -119,6 +120,36 @@ def test_a_ring_counts_what_each_name_of_the_file_does_and_forgets_those_that_ar
     access_file.authorise(path, "web1", web1.public, "viewer")
     ring.read_again()
     assert ring.page("web", [])[0] == [KeyUse("web1")]
+
+
+def test_a_ring_counts_users_by_ipc_beside_the_names_of_the_file_up_to_a_bound(path: Path) -> None:
+    known(path, "web1")
+    ring = KeyRing(path)
+
+    ring.note_begin("user:anna", "ipc")
+    ring.note_forbidden("user:anna")
+    ring.read_again()
+    anna = ring.page("", ["user:anna"])[0][1]
+    for number in range(COUNTED_USERS_MOST):
+        ring.note_begin(f"user:{number}", "ipc")
+    first, after = ring.page("", [])
+    shown = [use.name for use in (*first, *ring.page(after, [])[0])]
+
+    assert (anna.name, anna.connections, anna.address, anna.forbidden) == ("user:anna", 1, "ipc", 1)
+    assert shown == sorted(shown)
+    assert len([name for name in shown if name.startswith("user:")]) == COUNTED_USERS_MOST
+
+
+def test_owners_who_may_not_take_tasks_are_told_from_others(path: Path) -> None:
+    for role in ROLES:
+        access_file.authorise(path, role if role != "web" else "page", make_key(role).public, role)
+    access_file.authorise(path, "late", make_key("late").public, "fetcher", expires_at=1.0)
+    owners = {entry.name: f"{entry.name} {entry.created_at!r}" for entry in access_file.read_entries(path) or ()}
+    others = ["fetcher 1.0", "user:anna 0.0", "local 0.0"]
+
+    found = KeyRing(path).without_work([*owners.values(), *others])
+
+    assert found == [*(owners[name] for name in ("viewer", "producer", "operator", "page", "late")), "fetcher 1.0"]
 
 
 def test_names_come_in_pages(path: Path) -> None:
