@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from math import inf
 from operator import add, itemgetter, sub
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Raw
 
@@ -478,6 +478,24 @@ def _key_bytes(key: int) -> bytes:
     return ABOVE_ALL if key >= NO_FLOOR else key.to_bytes(KEY_BYTES, "big")
 
 
+REACHES_MOST: Final = 32
+"""Scopes whose projects are remembered; then it begins anew. With 10,000 projects each takes up to 120 KB."""
+
+
+class Reach(NamedTuple):
+    """Projects in a scope.
+
+    Attributes:
+        names: their names, sorted.
+        fewer: numbers of these projects, or of all others if those are fewer.
+        are_own: True if ``fewer`` has these projects.
+    """
+
+    names: list[str]
+    fewer: list[int]
+    are_own: bool
+
+
 class ProjectTable:
     """Table of all projects.
 
@@ -487,7 +505,7 @@ class ProjectTable:
         next_number: number of the next new project.
     """
 
-    __slots__ = ("by_name", "by_number", "names", "next_number", "overrides_bytes")
+    __slots__ = ("_reaches", "by_name", "by_number", "names", "next_number", "overrides_bytes")
 
     def __init__(self, next_number: int) -> None:
         self.by_name: dict[str, Project] = {}
@@ -495,6 +513,7 @@ class ProjectTable:
         self.names: list[str] = []
         self.overrides_bytes = 0
         self.next_number = next_number
+        self._reaches: dict[tuple[str, ...], Reach] = {}
 
     def named(self, name: str) -> Project:
         """Find the project of that name.
@@ -510,7 +529,26 @@ class ProjectTable:
 
     def within(self, scope: Scope | None) -> list[str]:
         """Return the sorted names of the projects in a scope; None: of all."""
-        return self.names if scope is None else scope.among(self.names)
+        return self.names if scope is None else self.reach(scope).names
+
+    def reach(self, scope: Scope) -> Reach:
+        """Return the projects in a scope: remembered until a project is added or removed, else a pass over all."""
+        reach = self._reaches.get(scope.patterns)
+        if reach is None:
+            if len(self._reaches) >= REACHES_MOST:
+                self._reaches.clear()
+            reach = self._reaches[scope.patterns] = self._reach(scope)
+        return reach
+
+    def _reach(self, scope: Scope) -> Reach:
+        names = scope.among(self.names)
+        own = [self.by_name[name].number for name in names]
+        if 2 * len(own) <= len(self.names):
+            return Reach(names, own, True)
+        others = dict.fromkeys(self.by_number)
+        for number in own:
+            del others[number]
+        return Reach(names, list(others), False)
 
     def in_group(self, group: str) -> list[Project]:
         """Return the projects of a group, sorted by name."""
@@ -522,6 +560,7 @@ class ProjectTable:
         self.by_number[project.number] = project
         self.overrides_bytes += project.overrides_bytes
         insort(self.names, project.name)
+        self._reaches.clear()
 
     def remove(self, project: Project) -> None:
         """Remove a project."""
@@ -529,6 +568,7 @@ class ProjectTable:
         del self.by_number[project.number]
         self.overrides_bytes -= project.overrides_bytes
         del self.names[bisect_left(self.names, project.name)]
+        self._reaches.clear()
 
     def note_overrides(self, before: int, project: Project) -> None:
         """Update the sum after a change of a project's overrides, which took ``before`` bytes."""
@@ -577,16 +617,11 @@ class GrandTotals:
         """Return events since the projects were created."""
         return EventTotals(*self._row[STATES:])
 
-    def within(self, names: Sequence[str], projects: ProjectTable) -> tuple[TaskCounts, EventTotals]:
+    def within(self, reach: Reach) -> tuple[TaskCounts, EventTotals]:
         """Return ``counts`` and ``totals`` of these projects; costs a pass over them, or over all others if fewer."""
-        own = dict.fromkeys(projects.by_name[name].number for name in names)
-        are_few = len(own) <= len(self._parts) // 2
-        if are_few:
-            parts = [part for number in own if (part := self._parts.get(number)) is not None]
-        else:
-            parts = [part for number, part in self._parts.items() if number not in own]
+        parts = [part for number in reach.fewer if (part := self._parts.get(number)) is not None]
         row = [sum(column) for column in zip(*parts, strict=True)] or [0] * len(self._row)
-        row = row if are_few else list(map(sub, self._row, row))
+        row = row if reach.are_own else list(map(sub, self._row, row))
         return TaskCounts(*row[:STATES]), EventTotals(*row[STATES:])
 
     def events(self) -> Row:

@@ -41,7 +41,7 @@ def status(turn: TurnState, message: StatusShow) -> StatusReply:
     counts, totals = state.grand_totals.counts(), state.grand_totals.totals()
     if scope is not None:
         kind = PartialStatusReply
-        counts, totals = state.grand_totals.within(state.projects.within(scope), state.projects)
+        counts, totals = state.grand_totals.within(state.projects.reach(scope))
     page = of_projects(turn, message)
     sessions = (
         each for each in state.sessions.values() if each.fetches and (scope is None or sees_fetcher(turn, each))

@@ -108,15 +108,15 @@ def sees_fetcher(turn: TurnState, session: Session) -> bool:
     scope = turn.caller.scope
     if scope is None:
         return True
-    if session.interest is None:
-        return False
+    if session.interest is None or not all(map(scope.has, session.interest)):
+        return False  # before its leases are looked at, because most fetchers may be those of others
     by_number = turn.state.projects.by_number
     leased = dict.fromkeys(task.project for task in session.leases.values())
     has = dict.fromkeys(by_number[number].name for number in leased)
     has.update((lease.project, None) for lease in session.ended.values() if lease.project)
     if session.hung is not None:
         has[session.hung.project] = None
-    return bool(session.interest or has) and all(map(scope.has, session.interest)) and all(map(scope.has, has))
+    return bool(session.interest or has) and all(map(scope.has, has))
 
 
 def that_fit(state: State, views: Iterable[View], room: int) -> list[View]:

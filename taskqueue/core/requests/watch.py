@@ -131,10 +131,10 @@ def _tell(turn: TurnState, log: WatchLog) -> None:
 
 
 def _sums(state: State, scope: Scope | None) -> Sums:
-    names = state.projects.within(scope)
     if scope is None:
-        return Sums(state.grand_totals.counts(), state.grand_totals.totals(), len(names))
-    return Sums(*state.grand_totals.within(names, state.projects), len(names))
+        return Sums(state.grand_totals.counts(), state.grand_totals.totals(), len(state.projects.names))
+    reach = state.projects.reach(scope)
+    return Sums(*state.grand_totals.within(reach), len(reach.names))
 
 
 def _news(turn: TurnState, log: WatchLog, known: int, scope: Scope | None) -> News:

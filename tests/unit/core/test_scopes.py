@@ -355,6 +355,33 @@ def test_sums_are_over_the_projects_that_the_key_reaches(busy: World) -> None:
     assert ask(busy, StatusShow(), EVERYBODY).counts.ready > status.counts.ready
 
 
+@pytest.mark.parametrize("patterns", [("news-a",), ("news-*",), ("news-*", "shop", "shop-2"), ("nothing",)])
+def test_sums_are_right_however_many_projects_a_key_reaches_and_whatever_becomes_of_them(
+    busy: World, patterns: tuple[str, ...]
+) -> None:
+    caller = Caller("web2", "admin", 1.0, patterns)
+    for change in (
+        None,
+        ProjectDo(project="news-c", action="delete"),
+        ProjectDo(project="news-new", action="start"),
+        ProjectDo(project="news-a", action="reset"),
+        ProjectDo(project="shop-3", action="delete"),
+    ):
+        if change is not None:
+            ask(busy, change, EVERYBODY)
+            busy.push("news-b", task(f"after-{change.action}-{change.project}"))
+        status: StatusReply = ask(busy, StatusShow(), caller)
+        watched: WatchReply = ask(busy, Watch(seconds=0), caller)
+        rows = [each for each in ask(busy, StatusShow(), EVERYBODY).projects if caller.reaches(each.name)]
+
+        assert [each.name for each in status.projects] == [each.name for each in rows]
+        assert status.found == watched.found == len(rows)
+        for sums, part in ((status.counts, "counts"), (status.totals, "totals")):
+            columns = zip(*(msgspec.structs.astuple(getattr(each, part)) for each in rows), strict=True)
+            assert msgspec.structs.astuple(sums) == (tuple(map(sum, columns)) or (0,) * len(sums.__struct_fields__))
+        assert (watched.counts, watched.totals) == (status.counts, status.totals)
+
+
 def test_a_key_without_any_project_has_sums_of_zero(busy: World) -> None:
     status: StatusReply = ask(busy, StatusShow(), Caller("web2", "admin", 1.0, ("nothing",)))
 
