@@ -42,7 +42,7 @@ def answer_request(turn: TurnState, incoming: Incoming) -> None:
             _refuse(turn, incoming, "not-yours", NOT_YOURS)
             return
         turn.give_session(session, owner)
-    turn.state.hear(session, turn.now)
+    session.siblings.hear(session, turn.now.boot)
     if session.kept_requests is None:
         session.learn(_kept_outcomes(turn, session))
     rule = RULES[type(request)]

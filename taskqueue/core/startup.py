@@ -50,8 +50,8 @@ def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now)
             state.wall_timers.note(("stage", flow.number), flow.record.staged_at + flows.STAGE_SECONDS)
     for record in sorted(loaded.sessions, key=lambda record: record.heard_at):
         session = state.session(record.session, now)
+        state.give(session, record.owner)
         state.note_saved(session, record.heard_at)
-        session.owner = record.owner
     state.wall_timers.note(("failures", 0), state.failures.old_at)
     state.daemon_minutes.events = state.grand_totals.events()
     return turn

@@ -30,7 +30,7 @@ from taskqueue.core.model.operation import OperationTable
 from taskqueue.core.model.pending_work import PendingWork, PropagationQueue
 from taskqueue.core.model.project import GrandTotals, Project, ProjectTable
 from taskqueue.core.model.records import Loaded
-from taskqueue.core.model.session import NO_WISHES, Connections, HeldWelcome, Session, Wishes
+from taskqueue.core.model.session import NO_WISHES, Connections, HeldWelcome, OwnedSessions, Session, Wishes
 from taskqueue.core.model.slot import SlotClock
 from taskqueue.core.model.slot_scan import SlotScan
 from taskqueue.core.model.slot_table import SlotTable
@@ -75,8 +75,8 @@ class State:
 
     Attributes:
         secret: key of the pseudonyms of sessions, and of the masks of their tokens.
-        sessions: sessions by id, the longest silent first.
-        unsaved: those of them that are not stored, so without kept outcomes, in the same order.
+        sessions: sessions by id.
+        owners: the same by owner; without keys there is one owner, without a name.
         memory: memory that the tasks of all projects take.
         held_welcomes: answers to hellos that are sent after the dispatch, by session.
         silent: silent sessions with leases whose specs are still being read, by id.
@@ -120,8 +120,8 @@ class State:
         self.daemon_minutes = DaemonMinutes(loaded.daemon_minutes)
         self.attempt_seconds = Histogram(upper_seconds())
         self.lateness_seconds = Histogram(LATENESS_SECONDS)
-        self.sessions: OrderedDict[str, Session] = OrderedDict()
-        self.unsaved: OrderedDict[str, Session] = OrderedDict()
+        self.sessions: dict[str, Session] = {}
+        self.owners: dict[str, OwnedSessions] = {}
         self.boot_timers: TimerHeap[BootKey] = TimerHeap(partial(due_at, self))
         self.wall_timers: TimerHeap[WallKey] = TimerHeap(partial(due_at, self))
         self.memory = MemoryUsage()
@@ -182,23 +182,34 @@ class State:
         """Return the session with this id, marked active now; an unknown one is created for this owner."""
         session = self.sessions.get(name)
         if session is None:
-            session = self.sessions[name] = Session(name, now.boot, self.secret, owner)
+            session = self.sessions[name] = Session(name, now.boot, self.secret, self._owned_by(owner))
+            session.siblings.all[name] = session
             self.boot_timers.note(("forget", name), now.boot + self.config.session_timeout)
-        self.hear(session, now)
+        session.siblings.hear(session, now.boot)
         return session
 
-    def hear(self, session: Session, now: Now) -> None:
-        """Mark the session active now."""
-        self.sessions.move_to_end(session.id)
-        session.heard_at = now.boot
-        if not session.saved_at:
-            self.unsaved[session.id] = session
-            self.unsaved.move_to_end(session.id)
+    def give(self, session: Session, owner: str) -> None:
+        """Make a session belong to this owner."""
+        self._leave_siblings(session)
+        session.siblings = self._owned_by(owner)
+        session.siblings.all[session.id] = session
+        session.siblings.hear(session, session.heard_at)
+
+    def _owned_by(self, owner: str) -> OwnedSessions:
+        owned = self.owners.get(owner)
+        if owned is None:
+            owned = self.owners[owner] = OwnedSessions(owner)
+        return owned
+
+    def _leave_siblings(self, session: Session) -> None:
+        session.siblings.remove(session)
+        if not session.siblings.all:
+            del self.owners[session.owner]
 
     def note_saved(self, session: Session, at: float) -> None:
         """Note that the session is stored as heard at this time (unix seconds)."""
         session.saved_at = at
-        self.unsaved.pop(session.id, None)
+        session.siblings.unsaved.pop(session.id, None)
 
     def dismiss(self, session: Session) -> None:
         """Send the session no tasks until its next hello."""
@@ -213,7 +224,7 @@ class State:
         self.connections.forget(session)
         self.waiting_pushes.forget(session.id)
         del self.sessions[session.id]
-        self.unsaved.pop(session.id, None)
+        self._leave_siblings(session)
         self.silent.pop(session.id, None)
         for kind in OF_SESSION:
             self.boot_timers.drop((kind, session.id))

@@ -11,7 +11,8 @@ Each kind of timer is a row of ``TIMERS``. Rules set a timer by its kind and the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from heapq import heapify, heappop, heappush
+from itertools import islice, takewhile
 from math import inf
 from typing import Final, NamedTuple, TypeVar
 
@@ -19,7 +20,7 @@ from taskqueue.core.model.bucket import SharedBucket
 from taskqueue.core.model.flow import Flow
 from taskqueue.core.model.operation import Operation
 from taskqueue.core.model.project import Project
-from taskqueue.core.model.session import Session
+from taskqueue.core.model.session import OwnedSessions, Session
 from taskqueue.core.model.task import PROCESSING, key_time
 from taskqueue.core.moves import answer_waiters, flows, lease_end, slots, statistics
 from taskqueue.core.moves.handout import offer
@@ -107,23 +108,41 @@ def _run(turn: TurnState, key: BootKey | WallKey, budget: int) -> int:
 def _forget_beyond_limit(turn: TurnState) -> None:
     """Forget the longest silent sessions without leases, above ``max_sessions``; those without kept outcomes first.
 
-    So a client that only reads makes no other one's repeat be done twice, however many sessions it names.
+    So a client that only reads makes no other one's repeat be done twice, however many sessions it names. With keys
+    they are sessions of the owner who has most, so that no key makes others lose theirs.
     """
     state = turn.state
     excess = len(state.sessions) - state.config.max_sessions
-    for session in list(islice(_idle(turn), excess)):
-        turn.forget_session(session)
+    counts = [(-len(owned.all), owner) for owner, owned in state.owners.items()]
+    heapify(counts)
+    while excess > 0 and counts:
+        count, owner = heappop(counts)
+        # Down to one less than the next owner has.
+        wanted = min(excess, 1 - count + (counts[0][0] if counts else 0))
+        owned = state.owners[owner]
+        idle = list(islice(_idle(turn, owned), wanted))
+        for session in idle:
+            turn.forget_session(session)
+        excess -= len(idle) if len(idle) == wanted else min(wanted, len(idle) + _heard_now(turn, owned))
+        if len(idle) == wanted and owned.all:
+            heappush(counts, (count + wanted, owner))
 
 
-def _idle(turn: TurnState) -> Iterator[Session]:
+def _idle(turn: TurnState, owned: OwnedSessions) -> Iterator[Session]:
     """Yield the sessions that may be forgotten, in this order; not those whose outcome this turn keeps."""
     state, boot = turn.state, turn.now.boot
-    for session in state.unsaved.values():
+    for session in owned.unsaved.values():
         if not session.leases and not session.capacity and (session.heard_at < boot or not _awaits(state, session)):
             yield session
-    for session in state.sessions.values():
+    for session in owned.all.values():
         if session.saved_at and not session.leases and not session.capacity and session.heard_at < boot:
             yield session
+
+
+def _heard_now(turn: TurnState, owned: OwnedSessions) -> int:
+    """Count sessions that a later turn may forget, because this one keeps their outcomes."""
+    now = takewhile(lambda session: session.heard_at >= turn.now.boot, reversed(owned.all.values()))
+    return sum(not session.leases and not session.capacity for session in now)
 
 
 def _awaits(state: State, session: Session) -> bool:

@@ -183,7 +183,7 @@ class TurnState:
 
     def give_session(self, session: Session, owner: str) -> None:
         """Make a session that has no owner belong to this one, also in the store."""
-        session.owner = owner
+        self.state.give(session, owner)
         session.saved_at = 0.0
         self.save_session(session)
 

@@ -148,7 +148,7 @@ class CoreConfig(Struct, frozen=True):
         auto_create: a new-task for an unknown project creates it.
         fetcher_timeout: seconds of silence after which the daemon takes back a fetcher's tasks.
         session_timeout: seconds of silence after which a session is forgotten, with its kept outcomes.
-        max_sessions: sessions kept at once; above it the one silent for longest is forgotten.
+        max_sessions: sessions kept at once; above it the one silent for longest of the owner with most is forgotten.
         head_tasks, head_bytes: what each order of a project keeps in memory, at most.
         queue_bytes: what the orders of all projects keep in memory, at most; see ``memory``.
         slots_in_memory: slots kept in memory, of all projects; the others are in the store.

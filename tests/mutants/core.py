@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace as changed
 
-from taskqueue.core import lookups
+from taskqueue.core import lookups, timers
 from taskqueue.core import turn as turn_module
 from taskqueue.core.model import session
 from taskqueue.core.model.chance import Derived, derive
@@ -66,6 +66,10 @@ def _counted_after_the_turn_has_changed_them(replace: Replace) -> None:
 
     original = replace(retry_count, "step", step)
     settled = replace(turn_module, "_settle", settle)
+
+
+def _sessions_of_the_owner_with_fewest_forgotten(replace: Replace) -> None:
+    replace(timers, "heappop", lambda counts: counts.pop(counts.index(max(counts))))
 
 
 def _leases_in_force_not_counted(replace: Replace) -> None:
@@ -382,6 +386,14 @@ MUTANTS: Final = (
         _heard_but_taken_for_silent,
         (
             "unit/core/rules/details/test_fetchers.py::test_what_a_silent_fetcher_has_extended_before_it_could_be_taken_is_its_own",
+        ),
+    ),
+    Mutant(
+        "sessions beyond the limit are those of the owner with fewest",
+        _sessions_of_the_owner_with_fewest_forgotten,
+        (
+            "unit/core/rules/test_owners.py::test_many_sessions_of_a_key_make_the_daemon_forget_no_outcome_of_another_key",
+            "unit/core/rules/test_owners.py::test_a_key_may_have_as_many_sessions_as_each_other_and_loses_those_silent_for_longest",
         ),
     ),
     Mutant(

@@ -40,6 +40,7 @@ Hellos must not fill the memory: a thousand names in each of ten thousand hellos
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
@@ -92,7 +93,7 @@ class Session:
         id: chosen by the client; a secret between it and the daemon.
         pseudonym: shown in place of the id.
         mask: turns a number into a token: see ``chance``.
-        owner: ``Caller.owner`` of the key that spoke in it first; empty if none has.
+        siblings: sessions of the same owner, with this one.
         peer: connection at which it was last heard.
         address: address of its machine then, to be shown.
         heard_at: boot-clock seconds at which it was last heard.
@@ -150,7 +151,6 @@ class Session:
         "leases",
         "mask",
         "name",
-        "owner",
         "passed",
         "peer",
         "priority",
@@ -160,14 +160,15 @@ class Session:
         "rest_until",
         "saved_at",
         "select_number",
+        "siblings",
         "suspects",
         "usable",
         "waits",
     )  # fmt: skip
 
-    def __init__(self, session: str, heard_at: Boot, secret: bytes, owner: str = "") -> None:
+    def __init__(self, session: str, heard_at: Boot, secret: bytes, siblings: OwnedSessions) -> None:
         self.id = session
-        self.owner = owner
+        self.siblings = siblings
         self.pseudonym, self.mask = derive(secret, session)
         self.peer = Peer(b"")
         self.address = ""
@@ -200,6 +201,11 @@ class Session:
         self.waits = 0
         self.cuts = 0
         self.draining = False
+
+    @property
+    def owner(self) -> str:
+        """``Caller.owner`` of the key that spoke in it first; empty if none has."""
+        return self.siblings.owner
 
     @property
     def label(self) -> str:
@@ -382,6 +388,36 @@ class Session:
         """Return the age of the session's oldest lease in seconds; 0 if there is none."""
         oldest = next(iter(self.leases.values()), None)
         return max(0.0, now - oldest.lease.selected_at) if oldest is not None and oldest.lease is not None else 0.0
+
+
+class OwnedSessions:
+    """Sessions of one owner, by id.
+
+    Attributes:
+        owner: see ``Session``.
+        all: all of them, the longest silent first.
+        unsaved: those of them that are not stored, so without kept outcomes, in the same order.
+    """
+
+    __slots__ = ("all", "owner", "unsaved")
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        self.all: OrderedDict[str, Session] = OrderedDict()
+        self.unsaved: OrderedDict[str, Session] = OrderedDict()
+
+    def hear(self, session: Session, now: Boot) -> None:
+        """Mark a session of these active now."""
+        self.all.move_to_end(session.id)
+        session.heard_at = now
+        if not session.saved_at:
+            self.unsaved[session.id] = session
+            self.unsaved.move_to_end(session.id)
+
+    def remove(self, session: Session) -> None:
+        """Remove a session of these."""
+        del self.all[session.id]
+        self.unsaved.pop(session.id, None)
 
 
 CONNECTION_PART: Final = 2

@@ -51,7 +51,8 @@ def check(turn: TurnState) -> list[str]:
     for session in state.sessions.values():
         problems += [f"session {session.label}: {problem}" for problem in _check_session(state, session)]
     problems += _check_places(state)
-    return [*problems, *_check_memory(state), *_check_wishes(state), *_check_said(state), *_check_connections(state)]
+    problems += [*_check_memory(state), *_check_wishes(state), *_check_said(state)]
+    return [*problems, *_check_connections(state), *_check_owners(state)]
 
 
 def _check_memory(state: State) -> Iterator[str]:
@@ -95,6 +96,14 @@ def _check_wishes(state: State) -> Iterator[str]:
     stated = dict.fromkeys(session.interest for session in state.sessions.values() if session.interest)
     if state.wishes.names != (names := sum(map(len, stated))):
         yield f"fetchers name {names} projects, {state.wishes.names} are counted"
+
+
+def _check_owners(state: State) -> Iterator[str]:
+    for session in state.sessions.values():
+        if state.owners.get(session.owner) is not session.siblings or session.id not in session.siblings.all:
+            yield f"session {session.label} is unknown to its owner"
+    if len(state.sessions) != (owned := sum(len(each.all) for each in state.owners.values())):
+        yield f"owners have {owned} sessions, of {len(state.sessions)}"
 
 
 def _check_connections(state: State) -> Iterator[str]:

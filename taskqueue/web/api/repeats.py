@@ -6,7 +6,7 @@
 A change that is repeated with its key is answered again, and done once. Nothing is kept here: the daemon keeps the
 outcome of a request by session and number, in the same commit as its changes. So the promise holds across restarts of
 either process, and with several web processes, for as long as the daemon remembers a session: ``session_timeout`` (an
-hour) after its last request, unless ``max_sessions`` others came after.
+hour) after its last request, but above ``max_sessions`` the user with most sessions loses those silent for longest.
 
 The number is a digest of the request. The daemon accepts no number in a session that is far from the known ones, so it
 refuses a key that comes with another request: ``too-old`` or ``too-far``; or from another owner: ``not-yours``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.core.model.session import Session
+from taskqueue.core.model.session import OwnedSessions, Session
 from taskqueue.core.model.waiters import Waiter, Waiters
 from taskqueue.protocol.fields import Boot
 
@@ -13,7 +13,7 @@ def waiting(*untils: float) -> Waiters:
     """Make waiters with these time limits, each of its own session."""
     waiters = Waiters()
     for number, until in enumerate(untils):
-        waiters.add(Waiter(Session(f"s{number}", Boot(0.0), b""), number, Boot(until)))
+        waiters.add(Waiter(Session(f"s{number}", Boot(0.0), b"", OwnedSessions("")), number, Boot(until)))
     return waiters
 
 
@@ -35,7 +35,7 @@ def test_all_leave_when_it_has_happened() -> None:
 
 def test_a_newer_request_of_a_session_takes_the_place_of_the_older_one() -> None:
     waiters = Waiters()
-    session = Session("s", Boot(0.0), b"")
+    session = Session("s", Boot(0.0), b"", OwnedSessions(""))
     for n, until in enumerate((20.0, 10.0, 30.0)):
         waiters.add(Waiter(session, n, Boot(until)))
 

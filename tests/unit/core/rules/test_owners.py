@@ -17,7 +17,7 @@ from taskqueue.protocol.messages import AnyRequest, Incoming
 from taskqueue.protocol.projects import ProjectDo
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply, TaskWait, TaskWaitReply
 from taskqueue.protocol.values import TaskReport
-from tests.unit.core.conftest import Fetcher, World, task
+from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 SILENCE: Final = 61.0
 
@@ -98,6 +98,58 @@ def test_a_session_has_its_owner_after_a_restart(world: World) -> None:
 
     assert reply_to(world, THEIRS, push("s", 2, "b")) == "not-yours"
     assert reply_to(world, OURS, push("s", 2, "b")) == ""
+
+
+@pytest.mark.parametrize("turns", [1, 20])
+def test_many_sessions_of_a_key_make_the_daemon_forget_no_outcome_of_another_key(
+    make_world: MakeWorld, turns: int
+) -> None:
+    world = make_world(max_sessions=6)
+    others = [push(f"theirs {n}", 1, f"theirs-{n}") for n in range(2)]
+    assert {reply_to(world, THEIRS, each) for each in others} == {""}
+    own = [push(f"ours {n}", 1, f"ours-{n}") for n in range(20)]
+    world.caller = OURS
+    for turn in range(turns):
+        world.advance(1)
+        world.turn(*own[turn * 20 // turns : (turn + 1) * 20 // turns])
+    world.advance(1)
+    world.turn()
+
+    assert len(world.scheduler._state.sessions) == 6
+    world.restart()
+    world.caller = THEIRS
+    assert [world.ask(NewTasksReply, each).outcomes for each in others] == 2 * [["new"]]
+    world.caller = OURS
+    assert world.ask(NewTasksReply, own[-1]).outcomes == ["new"]
+    assert world.ask(NewTasksReply, own[0]).outcomes == ["ignored"]
+
+
+def test_a_key_may_have_as_many_sessions_as_each_other_and_loses_those_silent_for_longest(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(max_sessions=6)
+    for caller, count in ((OURS, 3), (THEIRS, 3), (ANEW, 4)):
+        for n in range(count):
+            world.advance(1)
+            assert reply_to(world, caller, push(f"{caller.owner} {n}", 1, f"{caller.owner} {n}")) == ""
+
+    kept = {OURS: (1, 2), THEIRS: (1, 2), ANEW: (2, 3)}
+    left = {f"{caller.owner} {n}" for caller, numbers in kept.items() for n in numbers}
+    assert set(world.scheduler._state.sessions) == left
+
+
+def test_fetchers_of_a_key_take_the_room_of_its_own_sessions_first(make_world: MakeWorld) -> None:
+    world = make_world(max_sessions=4)
+    assert reply_to(world, THEIRS, push("theirs", 1, "a")) == ""
+    world.caller = OURS
+    for n in range(3):
+        world.fetcher(name=f"fetcher {n}")
+        world.advance(1)
+        assert reply_to(world, OURS, push(f"ours {n}", 1, f"b{n}")) == ""
+        world.advance(1)
+
+    assert reply_to(world, THEIRS, push("theirs", 1, "a")) == ""
+    assert world.ask(NewTasksReply, push("theirs", 1, "a")).outcomes == ["new"]
 
 
 def test_a_fetcher_that_has_reported_nothing_yet_has_its_owner_after_a_restart(world: World, ours: Fetcher) -> None:
