@@ -71,7 +71,11 @@ class PatientProtocol(H11Protocol):
             return
         if self._waited_since is None and self._is_between_requests():
             self._waited_since = self._read_at
-        super().data_received(data)
+        if self.conn.their_state is h11.MUST_CLOSE:
+            # Never read: h11 takes bytes behind a last request for an error, and uvicorn would refuse that request.
+            self._strict.receive_data(data)
+        else:
+            super().data_received(data)
         if not self._is_between_requests():
             self._waited_since = None
         # uvicorn reads on after each response, whatever is queued: unanswered requests would pile up.
@@ -99,7 +103,8 @@ class PatientProtocol(H11Protocol):
             # The application may be about to answer the earlier request, and must not do so into this response.
             self.cycle.disconnected = True
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
+            is_head = self.conn.our_state is h11.SEND_RESPONSE and self.scope["method"] == "HEAD"
+            super().send_400_response("" if is_head else msg)
         else:
             self._cut()
 

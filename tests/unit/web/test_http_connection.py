@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import pairwise
+from typing import Any
 
 import h11
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
-from taskqueue.web.http_connection import CHUNK_LINE_BYTES, HEAD_BYTES, MOST_HEADERS, PIECE_BYTES, StrictConnection
+from taskqueue.web.http_connection import (
+    CHUNK_LINE_BYTES,
+    HEAD_BYTES,
+    MAX_AHEAD_BYTES,
+    MOST_HEADERS,
+    PIECE_BYTES,
+    StrictConnection,
+    with_patience,
+)
+from taskqueue.web.options import Patience
 
 HOST = b"Host: localhost\r\n"
 GET = b"GET /path?a=b HTTP/1.1\r\n" + HOST
@@ -135,3 +148,91 @@ def test_what_was_not_read_yet_is_counted() -> None:
         pass
 
     assert it.ahead_bytes > len(GET) * 1000 - 2 * PIECE_BYTES
+
+
+# ------------------------------------------------------------------------------------------- answers
+
+
+class Wire(asyncio.Transport):
+    """Transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.is_closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += b"" if self.is_closed else bytes(data)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+async def greet(scope: Any, receive: Any, send: Any) -> None:
+    """Application that answers each request."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+def answer_to(*pieces: bytes) -> bytes:
+    """Return the answer to pieces that arrive before the first request in them has been answered."""
+
+    async def answer() -> bytes:
+        protocol = with_patience(Patience())
+        config = uvicorn.Config(greet, http=protocol, ws="none", lifespan="off", log_config=None, access_log=False)
+        served, wire = protocol(config, ServerState(), {}, asyncio.get_running_loop()), Wire()
+        served.connection_made(wire)
+        for piece in pieces:
+            served.data_received(piece)
+        await asyncio.gather(*served.tasks)
+        served.connection_lost(None)
+        return wire.written
+
+    return asyncio.run(answer())
+
+
+LAST = {
+    "HTTP/1.0": b" / HTTP/1.0\r\n" + HOST + b"\r\n",
+    "closing": b" / HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("behind", [GET + b"\r\n", b"G", b"\0\r\n\r\n"], ids=["a request", "a letter", "no request"])
+@pytest.mark.parametrize("last", LAST)
+@pytest.mark.parametrize("method", [b"GET", b"HEAD"], ids=bytes.decode)
+def test_what_comes_behind_a_last_request_changes_nothing_of_its_answer(
+    method: bytes, last: str, behind: bytes
+) -> None:
+    request = method + LAST[last]
+    answer = answer_to(request)
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer_to(request, behind) == answer_to(request + behind) == answer
+
+
+def test_more_behind_a_last_request_than_may_be_ahead_ends_the_connection() -> None:
+    request, behind = b"GET" + LAST["closing"], b"a" * MAX_AHEAD_BYTES
+
+    assert answer_to(request, behind).startswith(b"HTTP/1.1 200 ")
+    assert answer_to(request, behind, b"a") == b""
+
+
+@pytest.mark.parametrize("method", [b"GET", b"HEAD", b"POST"], ids=bytes.decode)
+def test_a_broken_body_is_refused_whatever_the_method(method: bytes) -> None:
+    begun = CHUNKED.replace(b"POST", method)
+
+    for pieces in ((begun + b"no size\r\n",), (begun, b"no size\r\n")):
+        answer = answer_to(*pieces)
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert (answer.partition(b"\r\n\r\n")[2] == b"") is (method == b"HEAD")
