@@ -5,6 +5,7 @@ daemon(durability=...)      settings of [daemon], [store], [limits] and [advance
 it.kill() it.start()        kill -9, and start again on the same port and store
 it.hangup() it.stop()       SIGHUP; SIGTERM, which returns the exit code
 peer(it)                    a DEALER of a session of its own: ask(), receive()
+authorise(name, role)       a key that a daemon with keys lets in
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -25,8 +27,10 @@ import msgpack
 import pytest
 import zmq
 
-from taskqueue.access.key_file import KeyFile
+from taskqueue.access import access_file
+from taskqueue.access.key_file import KeyFile, make_key, server_key
 from taskqueue.client.connection.connection import present_key
+from taskqueue.protocol.callers import Role
 from taskqueue.store.postgres.postgres_snapshot import DatabaseSnapshot
 from taskqueue.store.postgres.session import Target, target_of
 from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
@@ -323,6 +327,26 @@ def peer() -> Iterator[PeerFactory]:
             return it
 
         yield connect
+
+
+Authorise = Callable[..., KeyFile]
+
+
+def authorised(folder: Path, name: str, role: Role = "admin", *projects: str) -> KeyFile:
+    """Make a key of a name, and let it in at the daemon whose access file is in this folder.
+
+    Args:
+        projects: patterns of the projects that it reaches; none: all.
+    """
+    made = make_key(name, server_key(folder).public)
+    access_file.authorise(folder / "access.json", name, made.public, role, projects=projects or ("*",))
+    return made
+
+
+@pytest.fixture
+def authorise(tmp_path: Path) -> Authorise:
+    """Make keys, and let them in at the daemon whose access file is in the test's folder: see ``authorised``."""
+    return partial(authorised, tmp_path)
 
 
 def _lines(layer: dict[str, Any]) -> list[str]:

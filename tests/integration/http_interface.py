@@ -14,9 +14,9 @@ import httpx
 
 from taskqueue import Client
 from taskqueue.access import access_file
-from taskqueue.access.key_file import LOCAL_KEY, KeyFile, make_key, server_key, write_new_key
+from taskqueue.access.key_file import LOCAL_KEY, KeyFile, write_new_key
 from taskqueue.protocol.callers import Role
-from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon
+from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, authorised
 from tests.integration.nursery import Forked
 
 
@@ -79,9 +79,7 @@ class Keyed:
 
     def key(self, name: str, role: Role) -> KeyFile:
         """Authorise a key."""
-        made = make_key(name, server_key(self._folder).public)
-        access_file.authorise(self.path, name, made.public, role)
-        return made
+        return authorised(self._folder, name, role)
 
     def key_file(self, name: str, role: Role) -> Path:
         """Authorise a key, and write its file."""

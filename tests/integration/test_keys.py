@@ -30,7 +30,7 @@ from taskqueue.client.connection.connection import present_key
 from taskqueue.protocol.callers import Role
 from tests import zmtp
 from tests.free_address import free_address
-from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory
+from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory, authorised
 
 SOON = 0.5
 """Seconds after which a client that waits for nothing gives up an unreachable daemon."""
@@ -56,10 +56,7 @@ class Keyed:
 
     def key(self, name: str = "web1", role: Role = "admin", *, is_known: bool = True) -> KeyFile:
         """A new key that fits this daemon, and that it knows."""
-        made = make_key(name, self.server)
-        if is_known:
-            access_file.authorise(self.path, name, made.public, role)
-        return made
+        return authorised(self.path.parent, name, role) if is_known else make_key(name, self.server)
 
     def client(self, key: KeyFile | None, timeout: float = WAIT_SECONDS) -> Client:
         return Client(self.daemon.url, key=key, timeout=timeout)

@@ -14,11 +14,9 @@ import pytest
 import zmq
 
 from taskqueue import Client, RequestRejected
-from taskqueue.access import access_file
-from taskqueue.access.key_file import KeyFile, make_key, server_key
-from taskqueue.protocol.callers import Role
+from taskqueue.access.key_file import KeyFile
 from taskqueue.server.network.local_users import user_name
-from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory
+from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory, authorised
 from tests.integration.test_keys import run
 from tests.integration.test_rights import dealer
 
@@ -35,12 +33,6 @@ def it(daemon: DaemonFactory, tmp_path: Path) -> Daemon:
     it.binds = [TCP, f"ipc://{tmp_path}/socket"]
     it.configure(keys=str(tmp_path / "access.json"))
     return it
-
-
-def authorised(folder: Path, name: str, role: Role) -> KeyFile:
-    made = make_key(name, server_key(folder).public)
-    access_file.authorise(folder / "access.json", name, made.public, role)
-    return made
 
 
 def test_users_by_ipc_need_no_key_while_others_by_tcp_do(it: Daemon, peer: PeerFactory, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,8 @@ import pytest
 
 from taskqueue import Client, Task, Worker
 from taskqueue.access import access_file
-from taskqueue.access.key_file import KeyFile, make_key, server_key, write_new_key
-from taskqueue.protocol.callers import Role
-from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory
-
-Authorise = Callable[..., KeyFile]
+from taskqueue.access.key_file import KeyFile, write_new_key
+from tests.integration.conftest import WAIT_SECONDS, Authorise, Daemon, DaemonFactory, Message, Peer, PeerFactory
 
 
 @pytest.fixture
@@ -33,16 +29,13 @@ def access(tmp_path: Path) -> Path:
     return tmp_path / "access.json"
 
 
-@pytest.fixture
-def authorise(access: Path) -> Authorise:
-    """Make a key of a name, and let it in with a role."""
-
-    def authorise(name: str, role: Role = "admin") -> KeyFile:
-        made = make_key(name, server_key(access.parent).public)
-        access_file.authorise(access, name, made.public, role)
-        return made
-
-    return authorise
+def taken_by(fetcher: Peer, **hello: Any) -> list[Message]:
+    """Say hello; return the tasks that come first."""
+    fetcher.send("hello", **({"capacity": 1} | hello))
+    while (message := fetcher.receive())["type"] != "select":
+        pass
+    tasks: list[Message] = message["tasks"]
+    return tasks
 
 
 def test_another_key_and_a_name_that_is_authorised_anew_get_nothing_out_of_a_session(
@@ -84,10 +77,7 @@ def test_a_processor_with_another_key_reports_what_a_fetcher_took(
     fetcher, processor = peer(it, key=fetching), peer(it, key=processing)
     with Client(it.url, key=authorise("admin")) as admin:
         admin.push("news", "http://site/", taskid="a")
-        fetcher.send("hello", capacity=1)
-        while (message := fetcher.receive())["type"] != "select":
-            pass
-        (task,) = message["tasks"]
+        (task,) = taken_by(fetcher)
         lease = {key: task[key] for key in ("project", "taskid", "token")}
 
         assert processor.ask("extend", leases=[lease])["counted"] == 1
@@ -150,9 +140,7 @@ def test_what_a_revoked_key_holds_comes_back_at_once_though_its_fetcher_is_not_c
     with Client(it.url, key=other) as client:
         client.push("news", "http://site/", taskid="a")
         stolen = peer(it, key=thief)
-        stolen.send("hello", capacity=1000)
-        while stolen.receive()["type"] != "select":
-            pass
+        taken_by(stolen, capacity=1000)
         stolen.close()
         while not client.daemon.show().shell["undelivered"]:  # from then on the daemon knows that it is gone
             client.push("news", "http://site/", taskid=uuid.uuid4().hex)
@@ -175,10 +163,7 @@ def test_what_a_key_holds_comes_back_at_once_if_it_was_taken_back_while_the_daem
     with Client(it.url, key=other, timeout=WAIT_SECONDS) as client:
         for key, project in ((thief, "theirs"), (honest, "ours")):
             client.push(project, "http://site/", taskid="a")
-            fetcher = peer(it, key=key)
-            fetcher.send("hello", capacity=1, projects=[project])
-            while fetcher.receive()["type"] != "select":
-                pass
+            taken_by(peer(it, key=key), projects=[project])
         it.stop()
         if how == "revoked":
             access_file.revoke(access, "thief")

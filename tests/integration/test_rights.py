@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, get_args, get_type_hints
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from taskqueue import AsyncClient, Client, RequestRejected, Worker, new_task
 from taskqueue.access import access_file
-from taskqueue.access.key_file import KeyFile, make_key, server_key, write_new_key
+from taskqueue.access.key_file import KeyFile, write_new_key
 from taskqueue.access.rights import request_name
 from taskqueue.client.connection.connection import present_key
 from taskqueue.protocol.base import WaitingRequest
@@ -28,7 +28,7 @@ from taskqueue.protocol.codec import encode
 from taskqueue.protocol.examples import EXAMPLES
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.messages import REQUESTS, AnyRequest
-from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, DaemonFactory
+from tests.integration.conftest import ROOT, WAIT_SECONDS, Authorise, Daemon, DaemonFactory
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "rights.md").read_text(encoding="utf-8")
 
@@ -69,27 +69,12 @@ def allowed(role: Role) -> set[str]:
     }
 
 
-Authorise = Callable[..., KeyFile]
-
-
 @pytest.fixture
 def it(daemon: DaemonFactory, tmp_path: Path) -> Daemon:
     """A daemon with keys and one project."""
     it = daemon(start=False, projects={"news": {}})
     it.configure(keys=str(tmp_path / "access.json"))
     return it
-
-
-@pytest.fixture
-def authorise(tmp_path: Path) -> Authorise:
-    """Make a key of a name, and let it in with a role, to all projects or those that match patterns."""
-
-    def authorise(name: str, role: Role, *projects: str) -> KeyFile:
-        made = make_key(name, server_key(tmp_path).public)
-        access_file.authorise(tmp_path / "access.json", name, made.public, role, projects=projects or ("*",))
-        return made
-
-    return authorise
 
 
 @contextmanager

@@ -11,9 +11,8 @@ from typing import Final
 import pytest
 
 from taskqueue import Client, RequestRejected
-from taskqueue.access import access_file
-from taskqueue.access.key_file import make_key, server_key, write_new_key
-from tests.integration.conftest import Daemon, DaemonFactory
+from taskqueue.access.key_file import write_new_key
+from tests.integration.conftest import Daemon, DaemonFactory, authorised
 from tests.integration.test_keys import run
 
 OWN: Final = ["news-a", "news-b", "news-c"]
@@ -24,15 +23,9 @@ OTHERS: Final = [f"shop-{number:03}" for number in range(1000)]
 def it(daemon: DaemonFactory, tmp_path: Path) -> Iterator[Daemon]:
     """A daemon with tasks, a fetcher, an operation and log entries of others and of the key's projects."""
     it = daemon(start=False, projects={name: {} for name in [*OTHERS, *OWN]})
-    path = tmp_path / "access.json"
-    it.configure(keys=str(path))
-    for name in ("web1", "anna"):
-        made = make_key(name, server_key(tmp_path).public)
-        access_file.authorise(path, name, made.public, "admin")
-        write_new_key(tmp_path / f"{name}.key", made)
-    written = json.loads(path.read_text())
-    written["keys"][0]["projects"] = ["news-*"]
-    path.write_text(json.dumps(written))
+    it.configure(keys=str(tmp_path / "access.json"))
+    write_new_key(tmp_path / "web1.key", authorised(tmp_path, "web1", "admin", "news-*"))
+    write_new_key(tmp_path / "anna.key", authorised(tmp_path, "anna"))
     it.start()
     with Client(it.url, key=tmp_path / "anna.key") as client:
         for name in ("shop-000", "shop-001", "news-a"):
