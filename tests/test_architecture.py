@@ -273,7 +273,6 @@ APART = {
     "client.worker.tracing": "OpenTelemetry need not be installed",
     "core.steps.flow_check": "where a flow is checked, for who looks for it by name",
     "server.network.file_watch": "what the kernel knows of a file, and nothing of keys",
-    "server.network.tcp": "what the kernel knows, whose words address, cookie and progress others have names for, too",
     "server.web_child": "knows a process, and nothing of the daemon",
     "server.webhook_delivery": "is loaded with the first event, and urllib3 with it",
     "store.records.slot_spellings": "is compiled, and migrations has a Struct",
