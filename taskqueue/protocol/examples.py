@@ -98,7 +98,12 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
                 taskid="p2",
                 url="http://a/2",
                 schedule=values.Schedule(
-                    priority=5, delay=60.0, age=86400.0, slot="a-shop", recrawl=values.Recrawl(min=3600.0, max=604800.0)
+                    priority=5,
+                    delay=60.0,
+                    age=86400.0,
+                    slot="a-shop",
+                    recrawl=values.Recrawl(min=3600.0, max=604800.0),
+                    repeat=30,
                 ),
                 body=packed({"fetch": {"headers": {"Accept": "text/html"}}, "save": {"page": 2}}),
                 depends_on=("p1", values.TaskOf(project="shops", taskid="B")),

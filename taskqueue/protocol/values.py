@@ -77,6 +77,8 @@ class Schedule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
         slot: name of its slot, in a project with slots; no control characters. None: its host or domain, or none.
         recrawl: run the task again and again, at an interval that follows the changes of its page; the first interval
             is ``age``, or ``min`` without an age.
+        repeat: of a recurring task: successes after which it runs again, at most; the daemon counts it down. None: no
+            limit.
     """
 
     priority: Priority = 0
@@ -92,6 +94,7 @@ class Schedule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     expires_at: EpochSeconds | None = None
     slot: SlotName | None = None
     recrawl: Recrawl | None = None
+    repeat: Retries | None = None
 
 
 PLAIN: Final = Schedule()

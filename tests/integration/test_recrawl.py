@@ -111,3 +111,19 @@ def test_a_page_is_visited_again_and_again_and_sent_only_if_it_has_changed(
         it.kill()
         it.start()
         assert site.visited()[0] == '"2"'
+
+
+def test_a_recurring_task_with_repeat_ends_by_itself(daemon: DaemonFactory) -> None:
+    it = daemon()
+    with Client(it.url) as client:
+        client.push("news", "http://a/", taskid="a", age=1, auto_recrawl=True, repeat=2)
+        for left in (1, 0):
+            (task,) = client.select(1)
+            client.done(task)
+            assert client.tasks.get("news", "a").schedule.repeat == left
+            it.kill()
+            it.start()
+        (task,) = client.select(1)
+        client.done(task)
+
+        assert client.tasks.get("news", "a").state == "success"

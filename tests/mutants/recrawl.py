@@ -9,10 +9,11 @@ from msgspec.structs import replace as changed
 from taskqueue.core.model import recrawl_interval
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.recrawl_interval import PageFacts
+from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import Task
 from taskqueue.core.moves import handout, lease_end, push
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.values import Fetched, Recrawl
+from taskqueue.protocol.values import Fetched, Recrawl, Schedule
 from taskqueue.store.records import layout
 from tests.mutants.mutant import Mutant, Replace
 
@@ -80,6 +81,18 @@ def _facts_not_sent(replace: Replace) -> None:
     original = replace(handout, "as_assignment", as_assignment)
 
 
+def _repeat_not_counted(replace: Replace) -> None:
+    replace(Spec, "counted_down", lambda spec, repeat: spec)
+
+
+def _last_run_counted(replace: Replace) -> None:
+    def recurs_after(schedule: Schedule, page: PageFacts | None = None) -> float | None:
+        interval: float | None = original(schedule, page)
+        return None if schedule.repeat == 1 else interval
+
+    original = replace(lease_end, "recurs_after", recurs_after)
+
+
 def _page_not_stored(replace: Replace) -> None:
     def encode_spec(taskid: str, spec: Any) -> Any:
         return original(taskid, spec.with_page(None))
@@ -138,6 +151,16 @@ MUTANTS: Final = (
         "the interval of a task that is not in memory is lost when it is forced",
         _page_not_looked_up,
         (f"{RECRAWL}::test_force_update_keeps_the_interval_and_wants_the_whole_page",),
+    ),
+    Mutant(
+        "a task recurs for ever, whatever its repeat",
+        _repeat_not_counted,
+        (f"{RECRAWL}::test_with_repeat_a_task_recurs_that_many_times_and_ends",),
+    ),
+    Mutant(
+        "a task recurs once less than its repeat says",
+        _last_run_counted,
+        (f"{RECRAWL}::test_with_repeat_a_task_recurs_that_many_times_and_ends",),
     ),
     Mutant(
         "what is known of a page is not sent",

@@ -275,7 +275,7 @@ class Model:
             task.crawled_at, task.history, task.crashes = before.crawled_at, before.history, before.crashes
             self.were_over += [task for other in self.were_over if other is before]
         due = self._due(new.schedule)
-        recurs = new.schedule.auto_recrawl and new.schedule.age is not None
+        recurs = _recurs(new.schedule)
         put_off = keep is not None and keep.apart and recurs and due > self.wall
         task.depth, task.held_back = depth, put_off
         task.apart = put_off or new.taskid == self.finisher(name)
@@ -306,7 +306,7 @@ class Model:
         fixed = Schedule(
             priority=schedule.priority, exetime=WALL + self.wall + schedule.delay, retries=schedule.retries,
             age=schedule.age, itag=schedule.itag, auto_recrawl=schedule.auto_recrawl, force_update=True,
-            timeout=schedule.timeout, expires_at=schedule.expires_at,
+            timeout=schedule.timeout, expires_at=schedule.expires_at, repeat=schedule.repeat,
         )  # fmt: skip
         return NewTask(new.taskid, new.url, fixed, new.body, new.project)
 
@@ -354,7 +354,9 @@ class Model:
         project.failures = 0
         task.retried, task.timed_out, task.crawled_at = 0, False, self.wall
         task.put_off = 0
-        if schedule.auto_recrawl and schedule.age is not None:
+        if schedule.age is not None and _recurs(schedule):
+            if schedule.repeat is not None:
+                task.new = replace(task.new, schedule=replace(schedule, repeat=schedule.repeat - 1))
             task.held_back = task.apart = True
             self._wait(task, self.wall + schedule.age)
         else:
@@ -424,7 +426,7 @@ class Model:
     def _retry(self, project: Project, task: Task, *, after: float | None = None, again: Again | None = None) -> None:
         schedule = task.new.schedule
         retries = RETRIES if schedule.retries is None else schedule.retries
-        recurs = schedule.auto_recrawl and schedule.age is not None
+        recurs = _recurs(schedule)
         if task.retried >= retries and not recurs:
             self._end_failed(project, task)
             return
@@ -978,6 +980,10 @@ class Model:
                 since = job.last_at if job.settings.get("missed") == "once" else max(job.last_at, wall - 60)
                 job.next_at = _tick_after(job.settings, min(since, wall))
         self.make_projects(*self.sections)
+
+
+def _recurs(schedule: Schedule) -> bool:
+    return schedule.auto_recrawl and schedule.age is not None and schedule.repeat != 0
 
 
 def _tick_after(settings: dict[str, Any], wall: float) -> float:

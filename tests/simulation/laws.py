@@ -71,7 +71,7 @@ from tests.simulation.places import Places
 from tests.simulation.ranks import HandOut, Ranks
 from tests.simulation.sleep import Sleep
 from tests.simulation.streams import Streams
-from tests.simulation.tasks import ON_FINISHED, recurs
+from tests.simulation.tasks import ON_FINISHED, ends_by_itself, recurs
 from tests.simulation.truth import EPSILON, Answer, Facts, Held, Name, Truth
 from tests.simulation.world import Violation, World
 
@@ -531,6 +531,8 @@ class Judge:
     def _after_answer(self, name: Name, item: Message, ok: bool) -> frozenset[str]:
         if name in self.truth.deferred:
             return frozenset((WAITING,))
+        if ok and ends_by_itself(name.taskid):
+            return frozenset((WAITING, OVER))
         if ok:
             return frozenset((WAITING if recurs(name.taskid) else OVER,))
         if item.get("retry") is False and not recurs(name.taskid):

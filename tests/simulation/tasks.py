@@ -1,7 +1,8 @@
 """Tasks that the cast pushes: facts that follow from the taskid, and those that vary by message.
 
 A taskid is ``p1.t07``: its project and its number. By the number, some tasks have a short timeout of their own, and
-some (``r`` at the end) recur until they are cancelled. All other facts are drawn for each message.
+some (``r`` at the end) recur until they are cancelled, in one project a few times only. All other facts are drawn for
+each message.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ def name_of(project: str, number: int) -> str:
 def recurs(taskid: str) -> bool:
     """Whether the task runs again and again."""
     return taskid.endswith("r")
+
+
+def ends_by_itself(taskid: str) -> bool:
+    """Whether the task, which recurs, does so a few times only."""
+    return recurs(taskid) and taskid.startswith(PROJECTS[1])
 
 
 def own_timeout(taskid: str) -> float | None:
@@ -77,4 +83,6 @@ def _draw_schedule(rng: Random, taskid: str, wall: float) -> dict[str, Any]:
         schedule["timeout"] = own_timeout(taskid)
     if recurs(taskid):
         schedule.update(auto_recrawl=True, age=float(rng.randrange(20, 120)))
+    if ends_by_itself(taskid):
+        schedule["repeat"] = rng.randrange(4)
     return schedule

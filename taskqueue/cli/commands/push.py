@@ -75,6 +75,7 @@ def _json(written: str) -> Any:
     metavar="DURATION DURATION",
     help="Bounds of the time between recrawls, such as 1h 30d.",
 )
+@click.option("--repeat", type=int, help="Recrawls, at most.")
 @click.option("--itag", help="Mark; another one than last time runs finished tasks.")
 @click.option("--force-update", is_flag=True, help="Precedence over stored tasks; finished ones run again.")
 @click.option("--expires-at", type=times.moment, metavar="TIME", help="Latest time of the run.")
@@ -103,9 +104,9 @@ def push(
 
     Tasks are urls, or the lines of a file, or - for stdin. A line of a file is a url or a JSON object with url and any
     of taskid, priority, exetime, delay, retries, age, itag, auto_recrawl, force_update, cancel, timeout, expires_at,
-    slot, recrawl, canonical, fetch, process, save, body, depends_on, on_parent_failure. Invalid lines are reported with
-    their numbers; the others are pushed. The exit status is 1 if a task was rejected, 77 if the key may push none of
-    them. Urls are http, https, or data:, such as data:,on_start; --any-scheme accepts every scheme.
+    slot, recrawl, repeat, canonical, fetch, process, save, body, depends_on, on_parent_failure. Invalid lines are
+    reported with their numbers; the others are pushed. The exit status is 1 if a task was rejected, 77 if the key may
+    push none of them. Urls are http, https, or data:, such as data:,on_start; --any-scheme accepts every scheme.
 
     A file whose name ends in .msgpack has the same objects as MessagePack maps, one after the other; bodies are sent as
     unchanged bytes, and reading takes less than half the time.

@@ -281,6 +281,7 @@ def _schedule(said: PushOptions) -> Schedule:
         None if expires_at is None else unix_seconds("expires_at", expires_at),
         said.get("slot"),
         None if recrawl is None else recrawl_bounds(recrawl),
+        said.get("repeat"),
     )
 
 

@@ -57,6 +57,7 @@ class PushOptions(TypedDict, total=False):
         recrawl: run the task again and again, at an interval between these bounds that gets shorter if its page has
             changed and longer if not, such as ``{"min": "1h", "max": "30d"}``; the first interval is age, or else the
             shortest.
+        repeat: of a recurring task: successes after which it runs again, at most; None: no limit.
         depends_on: tasks that must succeed first, at most 1,000: taskids of its own project, or pairs (project,
             taskid); docs/howto/dependencies.md has the rules.
         on_parent_failure: reaction if one of these fails, is cancelled or expires: ``"fail"`` (the default), ``"run"``,
@@ -82,6 +83,7 @@ class PushOptions(TypedDict, total=False):
     expires_at: Moment | None
     slot: str | None
     recrawl: RecrawlBounds | None
+    repeat: int | None
     depends_on: Sequence[str | tuple[str, str]] | None
     on_parent_failure: ParentFailure
     canonical: bool

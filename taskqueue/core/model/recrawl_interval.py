@@ -60,8 +60,9 @@ def good_for(schedule: Schedule, page: PageFacts | None = None) -> float | None:
 
 
 def recurs_after(schedule: Schedule, page: PageFacts | None = None) -> float | None:
-    """Return the seconds from a success to the task's next run, before jitter; None if it does not recur."""
-    return good_for(schedule, page) if schedule.auto_recrawl or schedule.recrawl is not None else None
+    """Return the seconds from a success to the task's next run, before jitter; None if it does not recur any more."""
+    recurs = (schedule.auto_recrawl or schedule.recrawl is not None) and schedule.repeat != 0
+    return good_for(schedule, page) if recurs else None
 
 
 def after_success(known: PageFacts, bounds: Recrawl, said: Fetched) -> PageFacts:

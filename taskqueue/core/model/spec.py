@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from msgspec import Raw
+from msgspec.structs import replace
 from mypy_extensions import mypyc_attr
 
 from taskqueue.core.model.recrawl_interval import PageFacts
@@ -17,7 +18,8 @@ class Spec:
     """Description of a task: stored as the producer sent it, once for each seq, and read when a hollow task needs it.
 
     Two fields are the daemon's: ``depth`` counts the follow-ups from a task that was pushed by a producer, and ``page``
-    has the facts about the page of a task with ``recrawl``, from its first success on. Immutable.
+    has the facts about the page of a task with ``recrawl``, from its first success on. So is the count of runs that are
+    left in the schedule's ``repeat``. Immutable.
     """
 
     __slots__ = ("body", "depth", "page", "schedule", "url")
@@ -32,6 +34,11 @@ class Spec:
     def with_page(self, page: PageFacts | None) -> Spec:
         """Return this spec with other facts about its page."""
         return Spec(self.url, self.schedule, self.body, self.depth, page)
+
+    def counted_down(self, repeat: int) -> Spec:
+        """Return this spec with a run less in its ``repeat``, which is at least 1."""
+        schedule = replace(self.schedule, repeat=repeat - 1)
+        return Spec(self.url, schedule, self.body, self.depth, self.page)
 
 
 NO_SPEC: Final = Spec("", PLAIN, NIL)

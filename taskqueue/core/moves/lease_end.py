@@ -297,6 +297,9 @@ def _come_again(
     turn.changes.note_end(task, "succeeded")
     project.queue.set_apart(task)
     spec = turn.spec_of(task)
+    if spec.schedule.repeat is not None:
+        spec = spec.counted_down(spec.schedule.repeat)
+        task.write_anew(spec)
     bounds = spec.schedule.recrawl
     if bounds is not None:
         page = after_success(spec.page or PageFacts(interval), bounds, item.fetched or NOTHING_SAID)

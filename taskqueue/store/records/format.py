@@ -18,7 +18,7 @@ from typing import Final
 from taskqueue.errors import FormatError, Unreadable
 from taskqueue.store.contract import Batch, Store, StoreReader
 
-FORMAT: Final = 10
+FORMAT: Final = 11
 """Version of the records that ``layout`` describes."""
 
 META: Final = "meta"

@@ -65,6 +65,7 @@ class TaskObject(Struct, forbid_unknown_fields=True, omit_defaults=True):
         expires_at: moment after which it need not run any more.
         slot: name of the slot whose pace applies.
         recrawl: run it again and again, at an interval that follows the changes of its page.
+        repeat: of a recurring task: successes after which it runs again, at most.
     """
 
     url: Annotated[str, Meta(min_length=1, max_length=MAX_URL_CHARS)]
@@ -90,6 +91,7 @@ class TaskObject(Struct, forbid_unknown_fields=True, omit_defaults=True):
     expires_at: Moment | None = None
     slot: SlotName | None = None
     recrawl: RecrawlBounds | None = None
+    repeat: Retries | None = None
 
 
 class PushedTasks(Struct, forbid_unknown_fields=True):

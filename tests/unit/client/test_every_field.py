@@ -77,7 +77,7 @@ BY_ITSELF: Final = {
 SCHEDULE: Final[dict[str, Any]] = {
     "priority": 1, "exetime": 5.0, "delay": 1.0, "retries": 1, "age": 9.0, "itag": "x", "auto_recrawl": True,
     "force_update": True, "cancel": True, "timeout": 1.0, "expires_at": 5.0, "slot": "s",
-    "recrawl": {"min": 1.0, "max": 2.0},
+    "recrawl": {"min": 1.0, "max": 2.0}, "repeat": 1,
 }  # fmt: skip
 FULL: Final = new_task(
     "http://a/", project="q", taskid="t", body="b", depends_on=["x", ("q", "y")], on_parent_failure="run", **SCHEDULE

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from taskqueue.core.model.chance import JITTER
+from taskqueue.protocol.tasks import TaskRetry, TasksReply
 from taskqueue.protocol.values import Assignment, Fetched, Recrawl
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import DAY, HOUR, bring, never_comes
@@ -358,3 +359,78 @@ def test_a_priority_counts_before_all_that(world: World) -> None:
 
     fetcher.hello()
     assert fetcher.taken[2:] == ["b", "a"]
+
+
+# ---------------------------------------------------------------------------------------- repeat
+
+
+@pytest.mark.parametrize("recurring", [{"recrawl": BOUNDS}, {"recrawl": None, "auto_recrawl": True}])
+def test_with_repeat_a_task_recurs_that_many_times_and_ends(world: World, recurring: dict[str, Any]) -> None:
+    fetcher = recrawled(world, repeat=2, **recurring)
+
+    for left in (1, 0):
+        fetcher.done("a")
+        assert (world.show("a").state, world.show("a").schedule.repeat) == ("delayed", left)
+        take_again(world, fetcher)
+    fetcher.done("a")
+
+    assert world.show("a").state == "success"
+    assert never_comes(world, fetcher)
+
+
+def test_with_repeat_0_a_task_runs_once(world: World) -> None:
+    fetcher = recrawled(world, repeat=0)
+    fetcher.done("a")
+
+    assert world.show("a").state == "success"
+
+
+def test_what_is_left_of_repeat_outlives_the_daemon(world: World) -> None:
+    fetcher = recrawled(world, repeat=1)
+    fetcher.done("a")
+    world.crash()
+    fetcher = world.fetcher(capacity=1)
+    take_again(world, fetcher)
+    fetcher.done("a")
+
+    assert world.show("a").state == "success"
+
+
+def test_a_failure_is_no_recurrence_and_the_last_run_fails_for_good_like_any_other(world: World) -> None:
+    world.set(retry_delay=[1.0])
+    fetcher = recrawled(world, repeat=1, retries=0)
+    fetcher.fail("a")
+    assert (world.show("a").state, world.show("a").schedule.repeat) == ("delayed", 1)
+    take_again(world, fetcher)
+    fetcher.done("a")
+    take_again(world, fetcher)
+    fetcher.fail("a")
+
+    assert world.show("a").state == "failed"
+
+
+def test_a_late_success_counts_for_repeat(world: World) -> None:
+    fetcher = recrawled(world, repeat=1, timeout=30)
+    token = fetcher.held["a"].token
+    fetcher.hello(capacity=0)
+    world.advance(31)
+
+    assert fetcher.forge("a", token) == "done"
+    assert world.show("a").schedule.repeat == 0
+
+
+def test_force_update_brings_another_repeat_and_a_retry_by_hand_none(world: World) -> None:
+    fetcher = recrawled(world, repeat=0)
+    fetcher.done("a")
+    world.ask(TasksReply, TaskRetry(session="person", n=world.n(), project="news", taskids=["a"]))
+    assert world.show("a").schedule.repeat == 0
+    world.push("news", task("a", recrawl=BOUNDS, repeat=5, force_update=True))
+
+    assert world.show("a").schedule.repeat == 5
+
+
+def test_without_recurrence_repeat_has_no_effect(world: World) -> None:
+    fetcher = bring(world, "processing", repeat=3)
+    fetcher.done("a")
+
+    assert (world.show("a").state, world.show("a").schedule.repeat) == ("success", 3)
