@@ -30,8 +30,8 @@ NEW_OUTCOMES: Final[tuple[PushOutcome, ...]] = get_args(PushOutcome)
 AttemptOutcome = Literal["success", "failed", "timeout", "expired", "crashed", "upstream"]
 RerunScope = Literal["task", "downstream", "upstream-failed", "only-failed"]
 """Tasks that a rerun adds to its task: none, its descendants, its failed ancestors, or its failed descendants."""
-ParentFailure = Literal["fail", "run", "wait"]
-"""Reaction of a task to the failure of a parent."""
+ParentFailure = Literal["fail", "run", "wait", "only"]
+"""Reaction of a task to the failure of a parent; ``only``: it runs only if one has failed."""
 ErrorKind = Literal["connection", "timeout", "http", "other"]
 """Reason of a failed fetch: no response, no response in time, the response's status, or something else."""
 

@@ -117,7 +117,8 @@ class NewTask(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
         project: None: the project of the message or, for a follow-up, of the task that led to it.
         depends_on: tasks that must succeed before it is ready: taskids of its own project, or tasks of other projects.
             Until then it is blocked.
-        on_parent_failure: what it does if one of these fails: fail too, run all the same, or wait for a later success.
+        on_parent_failure: what it does if one of these fails: fail too, run all the same, or wait for a later success;
+            ``only``: it runs when all have ended and one has failed, and is cancelled if none has.
     """
 
     taskid: TaskId
@@ -283,7 +284,7 @@ class Attempt(Struct, array_like=True, frozen=True, gc=False):
     Attributes:
         at: unix seconds of its end.
         outcome: success, failed, timeout, crashed (its fetcher fell silent), expired (not run: too late) or upstream
-            (not run: a task that it depends on failed).
+            (not run: a task that it depends on failed or, with ``only``, none has).
         fetcher: name of the fetcher that ran it, or its pseudonym; empty: not run.
         seconds: time from dispatch to end; 0 if it did not run, or succeeded after its lease had run out.
         error: why it failed; of a long text head and tail.

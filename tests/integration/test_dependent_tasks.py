@@ -74,3 +74,27 @@ def test_each_of_many_children_runs_once_though_the_daemon_is_killed_while_they_
         assert sorted(ran) == sorted(children)
         assert client.projects.wait("news", timeout=20)
         assert client.projects.get("news").counts.success == len(children) + 1
+
+
+def test_a_task_for_failures_runs_after_one_and_is_cancelled_if_there_was_none(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for taskid in "ABC":
+        client.push("news", f"http://a/{taskid}", taskid=taskid)
+    for taskid, parents in (("alarm", "AB"), ("quiet", "AC")):
+        words = [word for parent in parents for word in ("--depends-on", parent)]
+        said = ["--taskid", taskid, *words, "--on-parent-failure", "only"]
+        assert main(["push", "news", f"http://a/{taskid}", *said]) == 0
+
+    for task in client.select(3):
+        if task.taskid == "B":
+            client.failed(task, "gone", retry=False)
+        else:
+            client.done(task)
+    assert run_next(client) == "alarm"
+    assert client.projects.wait("news", timeout=20)
+    capsys.readouterr()
+    assert main(["task", "show", "news", "quiet"]) == 0
+    shown = capsys.readouterr().out
+    assert "cancelled" in shown
+    assert "no parent has failed" in shown

@@ -30,6 +30,7 @@ from taskqueue.protocol import codec
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.tasks import ReportOutcome
 from taskqueue.protocol.values import NewTask, TaskReport
+from taskqueue.store.records import layout
 from tests.mutants.mutant import Mutant, Replace
 
 EDGES: Final = "unit/core/rules/details/test_propagation.py::test_nothing_is_left_of_the_edges"
@@ -44,6 +45,10 @@ def _set_apart_and_still_counted(replace: Replace) -> None:
         self.held_back = counted
 
     original = replace(TaskQueue, "set_apart", set_apart)
+
+
+def _dropped_not_stored(replace: Replace) -> None:
+    replace(layout, "_policy", lambda links: links.on_failure)
 
 
 def _cleared_and_still_waiting(replace: Replace) -> None:
@@ -423,6 +428,14 @@ MUTANTS: Final = (
         "who watches is told of the first 512 projects",
         _watchers_hear_of_the_first_page,
         (f"{WATCH}::test_a_page_has_a_bounded_number_of_projects_and_the_next_one_comes_at_once",),
+    ),
+    Mutant(
+        "why a task was cancelled is lost with the daemon",
+        _dropped_not_stored,
+        (
+            "unit/core/rules/test_dependencies.py::test_what_depends_on_a_dropped_task_is_dropped_with_it_and_released_with_it",
+            "unit/store/tools/test_edge_tools.py::test_tasks_that_run_only_after_a_failure_go_on_after_an_import",
+        ),
     ),
     Mutant(
         "what is set apart still waits for a retry",

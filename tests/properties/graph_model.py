@@ -27,20 +27,27 @@ class Edges:
 
     policy: str = "fail"
     satisfied: dict[Name, bool] = field(default_factory=dict)
+    needed: bool = False
 
     @property
     def missing(self) -> int:
         """Return the number of unsatisfied edges."""
         return sum(not each for each in self.satisfied.values())
 
+    @property
+    def unneeded(self) -> bool:
+        """Whether all parents have ended without a failure, of a task that runs only after one."""
+        return self.policy == "only" and bool(self.satisfied) and not self.missing and not self.needed
+
 
 @dataclass
 class Node:
-    """Known task; ``later`` are the edges that it gets when its lease has ended."""
+    """Known task; ``later`` are the edges that it gets when its lease has ended; ``dropped``: cancelled as unneeded."""
 
     state: str = "waiting"
     edges: Edges = field(default_factory=Edges)
     later: Edges | None = None
+    dropped: bool = False
 
 
 class Graph:
@@ -66,7 +73,7 @@ class Graph:
         if outcome == "deferred":
             node.later = edges
         else:
-            self._wait_for(node, edges)
+            self._wait_for(name, edges)
         self._ends.append(("given", name))
 
     def handed(self, name: Name) -> None:
@@ -81,14 +88,14 @@ class Graph:
         node = self.nodes[name]
         self._end(name, state)
         if node.later is not None:
-            self._wait_for(node, node.later)
-            node.later = None
+            later, node.later = node.later, None
+            self._wait_for(name, later)
             self._ends.append(("given", name))
 
     def retried(self, name: Name) -> None:
         """Apply a retry by hand."""
         node = self.nodes[name]
-        node.state = "blocked" if node.edges.missing else "waiting"
+        node.state, node.dropped = "blocked" if node.edges.missing else "waiting", False
 
     def cancelled(self, name: Name) -> None:
         """Apply a cancel."""
@@ -116,7 +123,7 @@ class Graph:
     # ------------------------------------------------------------------------------------ what follows
 
     def _end(self, name: Name, state: str) -> None:
-        self.nodes[name].state = state
+        self.nodes[name].state, self.nodes[name].dropped = state, False
         if state != "waiting":
             self._ends.append((state, name))
 
@@ -126,9 +133,16 @@ class Graph:
     def _make(self, parents: Iterable[Name], policy: str) -> Edges:
         return Edges(policy, {parent: self._is(parent, "success") for parent in parents})
 
-    def _wait_for(self, node: Node, edges: Edges) -> None:
+    def _wait_for(self, name: Name, edges: Edges) -> None:
+        node = self.nodes[name]
         node.edges = edges
         node.state = "blocked" if edges.missing else "waiting"
+        if edges.unneeded:
+            self._drop(name)
+
+    def _drop(self, name: Name) -> None:
+        self._end(name, "cancelled")
+        self.nodes[name].dropped = True
 
     def _children(self, parent: Name) -> list[tuple[Name, Node, Edges]]:
         """Return the children of a task whose edges to it are not satisfied."""
@@ -140,8 +154,8 @@ class Graph:
         ]
 
     def _tell_success(self, parent: Name) -> None:
-        for _, node, edges in self._children(parent):
-            self._satisfy(parent, node, edges)
+        for name, node, edges in self._children(parent):
+            self._satisfy(parent, name, node, edges)
 
     def _tell_failure(self, parent: Name) -> None:
         for name, node, edges in self._children(parent):
@@ -156,13 +170,22 @@ class Graph:
                 if edges is not None and not edges.satisfied[parent] and self._is(parent, *FAILED):
                     self._fail(parent, name, node, edges)
 
-    def _satisfy(self, parent: Name, node: Node, edges: Edges) -> None:
+    def _satisfy(self, parent: Name, name: Name, node: Node, edges: Edges) -> None:
         edges.satisfied[parent] = True
-        if edges is node.edges and not edges.missing and node.state in ("blocked", "failed"):
-            node.state = "waiting"
+        if edges is node.edges and not edges.missing and (node.state in ("blocked", "failed") or node.dropped):
+            if edges.unneeded:
+                self._drop(name)
+            else:
+                node.state, node.dropped = "waiting", False
 
     def _fail(self, parent: Name, name: Name, node: Node, edges: Edges) -> None:
         if edges.policy == "run":
-            self._satisfy(parent, node, edges)
+            self._satisfy(parent, name, node, edges)
+        elif edges.policy == "only":
+            edges.needed |= self._is(parent, "failed")
+            self._satisfy(parent, name, node, edges)
         elif edges.policy == "fail" and edges is node.edges and node.state == "blocked":
-            self._end(name, "failed")
+            if parent in self.nodes and self.nodes[parent].dropped:
+                self._drop(name)
+            else:
+                self._end(name, "failed")

@@ -8,6 +8,8 @@ G4   when all is quiet: no propagation is left, no edge is left of tasks that ar
      awaited without children, and a blocked task waits for a parent that has not succeeded
 G5   no task waits for itself, directly or through others
 G6   a rerun resets a task at most once; its children wait for its next success
+G7   a task with policy ``only`` is dispatched only if a parent has not succeeded, or a user has it run, and is dropped
+     only if each parent has ended; no other is dropped but with a parent
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from taskqueue.core.model.task import (
     SUCCESS,
     Task,
 )
+from taskqueue.core.moves.edges import NONE_FAILED
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import task_key, tasks_of
@@ -84,6 +87,7 @@ class Edges:
         elif outcome in GIVEN:
             self._put(self._truth.given, name, self._give(name, item))
             self._journal.drop(self._truth.given_later, name)
+            self._journal.drop(self._truth.by_hand, name)
             self._now[name] = READY
             self._unsure.discard(name)
 
@@ -112,6 +116,16 @@ class Edges:
     def retried(self, name: Name) -> None:
         """Record that the task is live again."""
         self._now[name] = READY
+
+    def may_drop(self, name: Name, item: Message | None = None) -> bool:
+        """Whether the task, with this push, may end at once: it runs only after a failure, and there may be none."""
+        known = [self._truth.given.get(name), self._truth.given_later.get(name)]
+        policies = [each.policy for each in known if each is not None]
+        return "only" in (*policies, (item or {}).get("on_parent_failure"))
+
+    def ran_by_hand(self, name: Name) -> None:
+        """Record that a user has the task run, whatever its parents did."""
+        self._put(self._truth.by_hand, name, True)
 
     def cleared(self, name: Name, *, surely: bool) -> None:
         """Record a clear of the project; not ``surely``: the task may have finished, and then keeps its parents."""
@@ -169,21 +183,24 @@ class Edges:
     # ------------------------------------------------------------------------------------ what is written
 
     def handed(self, name: Name) -> None:
-        """Judge law G1."""
+        """Judge laws G1 and G7."""
         self.ended(name)
         given = self._truth.given.get(name)
         if given is None:
             return
         for parent in given.parents:
-            is_excused = given.policy == "run" and parent in given.failed
+            is_excused = given.policy in ("run", "only") and parent in given.failed
             if parent not in given.succeeded and not is_excused:
                 raise Violation("G1", name.taskid, f"it is handed out, but {parent.taskid} has not succeeded")
+
+        if given.policy == "only" and given.parents and not given.failed and name not in self._truth.by_hand:
+            raise Violation("G7", name.taskid, "it is handed out, but no parent has failed")
 
     def revived(self, turn: Round, numbers: dict[int, str]) -> Iterable[Name]:
         """Yield tasks that had failed ``upstream`` and whose written edges make them live."""
         for task, old_state, *_ in turn.kept.moves:
             name = Name(numbers[task.project], task.taskid)
-            if old_state == FAILED and task.state not in OVER and name in self._truth.upstream:
+            if old_state in (FAILED, CANCELLED) and task.state not in OVER and name in self._truth.upstream:
                 yield name
 
     def failed_upstream(self, turn: Round, numbers: dict[int, str]) -> Iterable[Name]:
@@ -191,14 +208,34 @@ class Edges:
         for kept in turn.kept.attempts:
             if kept.attempt.outcome == "upstream" and kept.project in numbers:
                 name = Name(numbers[kept.project], kept.taskid)
-                _, _, parent = kept.attempt.error.rpartition(" ")
-                self._check_failed(name, parent, turn)
+                _, _, parent = kept.attempt.error.partition(" ")
+                if parent == NONE_FAILED:
+                    self._check_dropped(name, {kept.taskid for kept in turn.kept.attempts})
+                else:
+                    self._check_failed(name, parent, turn)
                 yield name
+
+    def _check_dropped(self, name: Name, end_now: Collection[str]) -> None:
+        """Judge law G7 of a task of which no parent has failed; ``end_now``: taskids with an attempt of this turn."""
+        for table in (self._truth.given, self._truth.given_later):
+            given = table.get(name)
+            if given is None or given.policy != "only":
+                continue
+            ended = given.succeeded | given.failed
+            if rest := [each for each in given.parents if each not in ended and each.taskid not in end_now]:
+                raise Violation("G7", name.taskid, f"it is dropped, and {rest} have not ended")
+            return
+        # An earlier push of this turn may have given it other parents.
+        if name in self._truth.given and self._truth.given[name].parents and name not in self._now:
+            raise Violation("G7", name.taskid, "it is dropped, though it runs after a success")
 
     def _check_failed(self, name: Name, parent: str, turn: Round) -> None:
         project, _, taskid = parent.rpartition("/")
         of = Name(project or name.project, taskid)
         fails_now = any(task.taskid == taskid and task.state in (FAILED, CANCELLED) for task, *_ in turn.kept.moves)
+        # A rerun may have reset it since.
+        fails_now |= any(kept.taskid == taskid and kept.attempt.outcome == "upstream" for kept in turn.kept.attempts)
+        fails_now |= self._now.get(of) in (FAILED, CANCELLED)
         if not fails_now and self._state(of) not in (FAILED, CANCELLED, None):
             raise Violation(
                 "G3", name.taskid, f"it has failed because of {parent}, which is in state {self._state(of)}"
@@ -232,12 +269,17 @@ class Edges:
             raise Violation("G2", name.taskid, "it is blocked, and all its edges are satisfied")
         if task.state in (READY, DELAYED, PROCESSING) and links.missing:
             raise Violation("G2", name.taskid, f"it is not blocked, and {links.missing} edges are not satisfied")
-        if task.state == FAILED and links.missing:
-            self._put(self._truth.upstream, name, True)
-        else:
-            self._journal.drop(self._truth.upstream, name)
+        is_dropped = task.state == CANCELLED and links.dropped
+        self._mark_as(self._truth.dropped, name, is_so=is_dropped)
+        self._mark_as(self._truth.upstream, name, is_so=bool(links.missing) and (task.state == FAILED or is_dropped))
         if task.state in (FAILED, CANCELLED):
             self.failed(name)
+
+    def _mark_as(self, table: dict[Name, bool], name: Name, *, is_so: bool) -> None:
+        if is_so:
+            self._put(table, name, True)
+        else:
+            self._journal.drop(table, name)
 
     # ------------------------------------------------------------------------------------ reruns
 
@@ -263,6 +305,8 @@ class Edges:
             for name in sorted(failed.intersection(names)):
                 self.failed(name)
             self._reset.update(names)
+            for name in names:
+                self.ran_by_hand(name)
             if progress.ended_at:
                 self._journal.drop(self._truth.reruns, progress.id)
             else:

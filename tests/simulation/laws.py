@@ -370,7 +370,7 @@ class Judge:
     def _hear_new_tasks(self, request: Message, reply: Message) -> None:
         codes = {error["index"]: error.get("code", "") for error in reply.get("errors", ())}
         for index, (name, outcome) in enumerate(outcomes(request, reply)):
-            self._become(name, outcome)
+            self._become(name, outcome, request["tasks"][index])
             self.attempts.pushed(name, outcome, request["tasks"][index])
             self.edges.pushed(name, outcome, request["tasks"][index])
             self.hosts.pushed(name, outcome, codes.get(index, ""))
@@ -390,7 +390,7 @@ class Judge:
             elif outcome == "stale":
                 self._refuse(name, item)
             for new, (follow_up, became) in zip(item.get("new", []), next(came_out), strict=False):
-                self._become(follow_up, became)
+                self._become(follow_up, became, new)
                 self.attempts.pushed(follow_up, became, new)
                 self.edges.pushed(follow_up, became, new)
                 self.hosts.pushed(follow_up, became)
@@ -421,6 +421,8 @@ class Judge:
                 self._may_be[name] = frozenset((become,))
                 self.crowds.fed(name.project)
                 (self.edges.cancelled if become == OVER else self.edges.retried)(name)
+                if become == WAITING:
+                    self.edges.ran_by_hand(name)
 
     def _hear_settings(self, request: Message, reply: Message) -> None:
         self._set[request["project"]] = self._set.get(request["project"], 0) + 1
@@ -476,7 +478,7 @@ class Judge:
 
     # ------------------------------------------------------------------------------------ S2, S4: outcomes
 
-    def _become(self, name: Name, outcome: str) -> None:
+    def _become(self, name: Name, outcome: str, item: Message) -> None:
         may_be = self._states(name)
         if outcome not in _FITS:
             return
@@ -488,6 +490,7 @@ class Judge:
             after = after if may_be == after else after | {WAITING}  # the lease may end in this turn
         elif outcome != "merged":
             self._revoke(name)
+            after |= {OVER} if self.edges.may_drop(name, item) else set()
         if outcome != "merged" or name in self._may_be or not self._is_held(name):
             self._may_be[name] = after
         if after != {OVER} and outcome != "merged":
@@ -530,7 +533,7 @@ class Judge:
 
     def _after_answer(self, name: Name, item: Message, ok: bool) -> frozenset[str]:
         if name in self.truth.deferred:
-            return frozenset((WAITING,))
+            return frozenset((WAITING, OVER) if self.edges.may_drop(name) else (WAITING,))
         if ok and ends_by_itself(name.taskid):
             return frozenset((WAITING, OVER))
         if ok:
@@ -623,10 +626,11 @@ class Judge:
             self.crowds.fed(numbers[record.project])
         moved = {(move[0].project, move[0].taskid) for move in turn.kept.moves}
         for name, item in made:
-            if self._states(name) == {UNKNOWN}:
+            may_drop = self.edges.may_drop(name, item)
+            if self._states(name) - ({OVER} if may_drop else set()) == {UNKNOWN}:
                 if (self.truth.projects[name.project].number, name.taskid) not in moved:
                     self._fail("W1", name.taskid, "it counts as made, and is not")
-                self._may_be[name] = frozenset((WAITING,))
+                self._may_be[name] = frozenset((WAITING, OVER) if may_drop else (WAITING,))
                 self.attempts.made(name)
                 self.edges.pushed(name, "new", item)
             else:
@@ -648,6 +652,7 @@ class Judge:
             self.leases.end(self._token(name))
         elif action == "retry":
             self.crowds.fed(name.project)
+            self.edges.ran_by_hand(name)
         self._may_be[name] = frozenset((after,)) if surely else self._states(name) | {after}
 
     def _check_changed(self, changed: list[tuple[Name, OperationRecord, bool]], turn: Round) -> None:

@@ -19,10 +19,10 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from taskqueue.core import answers, lookups, scheduler, startup, step_rules, timers
-from taskqueue.core.model import cron_times, recrawl
+from taskqueue.core.model import cron_times, flow, recrawl
 from taskqueue.core.model.bucket import SharedBucket
 from taskqueue.core.model.changes import Changes
-from taskqueue.core.model.edges import RUN, FoundEdge, FoundEdges, Mark, TaskRef
+from taskqueue.core.model.edges import ONLY, RUN, FoundEdge, FoundEdges, Links, Mark, TaskRef
 from taskqueue.core.model.fair_queue import FairQueue, Ring, WaitingLine
 from taskqueue.core.model.flow import FlowTable
 from taskqueue.core.model.heads import Head, Processing
@@ -42,7 +42,7 @@ from taskqueue.core.model.slot_table import SlotTable
 from taskqueue.core.model.task import NO_FLOOR, NO_TOKEN, PROCESSING, SEQ_BITS, Task
 from taskqueue.core.model.task_queue import TaskQueue
 from taskqueue.core.model.timer_heap import TimerHeap
-from taskqueue.core.moves import cycles, lease_end, push, slots
+from taskqueue.core.moves import cycles, flows, lease_end, push, slots
 from taskqueue.core.moves.push import revive, take_batch
 from taskqueue.core.requests import fetchers
 from taskqueue.core.scheduler import Scheduler
@@ -774,6 +774,19 @@ def _children_of_failed_parents_run(replace_: Replace) -> None:
     original = replace_(propagation, "_fail", fail)
 
 
+def _dead_letters_for_successes(replace_: Replace) -> None:
+    replace_(Links, "is_unneeded", property(lambda links: False))
+
+
+def _dropped_before_all_have_ended(replace_: Replace) -> None:
+    replace_(Links, "is_unneeded", property(lambda links: links.on_failure == ONLY and not links.needed))
+
+
+def _dropped_tasks_make_flows_cancelled(replace_: Replace) -> None:
+    for module in (flow, flows):
+        replace_(module, "counted_as", lambda state, links: state)
+
+
 def _cycles_across_batches(replace_: Replace) -> None:
     replace_(cycles, "decide_cycles", lambda turn, incoming: cycles.UNSEARCHED)
     replace_(cycles, "check", lambda turn, project, item, verdict: None)
@@ -952,6 +965,9 @@ MUTANTS: Final = (
     ),
     Mutant("released twice after a crash", "G2", _told_again_after_a_crash, graphs=True),
     Mutant("the child of a failed parent runs", "G1", _children_of_failed_parents_run, graphs=True),
+    Mutant("a task that is for failures runs after successes", "G7", _dead_letters_for_successes, graphs=True),
+    Mutant("dropped before all parents have ended", "G2 G7", _dropped_before_all_have_ended, graphs=True),
+    Mutant("a task that was dropped makes its flow cancelled", "W2", _dropped_tasks_make_flows_cancelled, graphs=True),
     Mutant("a cycle across two batches", "G5", _cycles_across_batches, graphs=True),
     Mutant("a stale success releases", "G1", _stale_success_releases, graphs=True),
     Mutant("a rerun runs a diamond's end twice", "G6", _diamonds_end_once_for_each_path, graphs=True),

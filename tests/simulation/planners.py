@@ -22,7 +22,7 @@ def plan(rng: Random, project: str, number: int, outside: list[str]) -> list[Mes
             parents.append(rng.choice(outside))
         task: Message = {"taskid": f"{project}.{number}.{place}f", "url": f"http://{project}/flow/{number}/{place}"}
         if parents:
-            task |= {"depends_on": parents, "on_parent_failure": rng.choice(("fail", "run", "wait"))}
+            task |= {"depends_on": parents, "on_parent_failure": rng.choice(("fail", "run", "wait", "only"))}
         if rng.random() < 0.3:
             task["schedule"] = {"retries": rng.randrange(2)}
         tasks.append(task)

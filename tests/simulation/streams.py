@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from taskqueue.core.model.flow import DROPPED
 from taskqueue.core.model.records import FlowRecord
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
@@ -112,7 +113,10 @@ class Streams:
                 raise Violation("W2", seen.name, f"it has {seen.unrolled} tasks, and counts {seen.counts}")
             names = [seen.name_of(place) for place in range(seen.unrolled)]
             held = [self._truth.tasks.get(name) if self._truth.flow_of[name] == number else None for name in names]
-            states = [each.state for each in held if each is not None]
+            dropped = [name in self._truth.dropped for name in names]
+            states = [
+                DROPPED if is_dropped else each.state for each, is_dropped in zip(held, dropped, strict=True) if each
+            ]
             for state, count in enumerate(seen.counts):
                 if not states.count(state) <= count <= states.count(state) + held.count(None):
                     raise Violation("W2", seen.name, f"it counts {count} tasks in state {state}, of {states}")

@@ -219,7 +219,9 @@ class Truth:
         drained: names of fetchers that get no tasks.
         given, given_later: parents of a task; its parents after the end of its lease.
         marks: state and number of each edge in the store.
-        upstream: tasks that have failed because of parents.
+        upstream: tasks that have failed because of parents, or were dropped with one.
+        dropped: tasks that were dropped because no parent had failed, or with a parent.
+        by_hand: tasks that a user has had run since they were given their parents.
         propagations: numbers of unfinished propagations.
         reruns: by running operation, how many tasks it says that it has reset, and which.
         stages: by project and flow, the tasks that were staged last.
@@ -265,6 +267,8 @@ class Truth:
         self.given_later: dict[Name, Any] = {}
         self.marks: dict[Any, Any] = {}
         self.upstream: dict[Name, bool] = {}
+        self.dropped: dict[Name, bool] = {}
+        self.by_hand: dict[Name, bool] = {}
         self.propagations: dict[int, bool] = {}
         self.reruns: dict[int, tuple[int, frozenset[Name]]] = {}
         self.stages: dict[tuple[str, str], tuple[dict[str, Any], ...]] = {}

@@ -47,7 +47,7 @@ def weave(rng: Random, project: str, size: int) -> Message:
         parents.append(taskid_of(of, parent) if of == project else [of, taskid_of(of, parent)])
     task: Message = {"taskid": taskid_of(project, number), "url": f"http://{project}/{number}"}
     if parents:
-        task |= {"depends_on": parents, "on_parent_failure": rng.choice(("fail", "fail", "run", "wait"))}
+        task |= {"depends_on": parents, "on_parent_failure": rng.choice(("fail", "fail", "run", "wait", "only"))}
     if schedule := _schedule(rng):
         task["schedule"] = schedule
     return task

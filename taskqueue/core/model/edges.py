@@ -20,12 +20,12 @@ from msgspec import Struct
 
 from taskqueue.protocol.choices import ParentFailure
 
-FAIL, RUN, WAIT = range(3)
+FAIL, RUN, WAIT, ONLY = range(4)
 POLICIES: Final = get_args(ParentFailure)
 """Reactions of a task to a failed parent, by the stored number."""
 
 UNSATISFIED, SATISFIED, OVERLOOKED = range(3)
-"""States of an edge. Overlooked: the parent has failed, and the child runs nevertheless."""
+"""States of an edge. Overlooked: the parent has failed, and the child runs nevertheless, or for that reason."""
 
 DELETED_PROJECT: Final = 0
 """Placeholder for the number of a deleted project, whose tasks never succeed."""
@@ -47,6 +47,8 @@ class Links(Struct, gc=False):
         missing: count of unsatisfied edges to parents.
         on_failure: index in POLICIES of its reaction to a failed parent.
         flow: number of its flow; 0 if it is in none.
+        needed: True if a parent has failed of a task that runs ``only`` then.
+        dropped: True if its last cancel was that of a task that is not needed, or depends on such a task.
     """
 
     has_children: bool = False
@@ -54,6 +56,13 @@ class Links(Struct, gc=False):
     missing: int = 0
     on_failure: int = FAIL
     flow: int = 0
+    needed: bool = False
+    dropped: bool = False
+
+    @property
+    def is_unneeded(self) -> bool:
+        """True if the task runs only after a failure, and all of its parents have ended without one."""
+        return self.on_failure == ONLY and not self.missing and not self.needed
 
 
 class Edge(NamedTuple):

@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
+from taskqueue.core.model.edges import Links
 from taskqueue.core.model.needs import StageRef
 from taskqueue.core.model.records import FlowRecord
 from taskqueue.core.model.task import CANCELLED, FAILED, LIVE
@@ -25,8 +26,16 @@ from taskqueue.protocol.values import NewTask, TaskCounts
 
 StepKind = Literal["check", "make", "cancel"]
 
+DROPPED: Final = 0
+"""Index in the counts of a flow of tasks that were dropped: they ran ``only`` after a failure, and there was none."""
+
 KNOWN_NAMED: Final = 5
 """Known tasks that are named in the refusal of a flow, at most."""
+
+
+def counted_as(state: int, links: Links) -> int:
+    """Return the index in the counts of a flow at which it counts a task with these links."""
+    return DROPPED if state == CANCELLED and links.dropped else state
 
 
 class Check:
@@ -143,6 +152,7 @@ class Flow:
         """Return the flow as replies show it."""
         record = self.record
         counts = TaskCounts(*record.counts[1:])
+        counts.cancelled += record.counts[DROPPED]
         return FlowView(
             project, record.name, self.state, record.tasks, counts, record.unrolled, record.began_at, record.ended_at
         )

@@ -185,7 +185,7 @@ class FlowRecord(Struct, array_like=True):
         has_outside: True if some of its tasks wait for tasks that it does not bring.
         is_cancelled: True if tasks that are not made yet are never made, and live ones are cancelled.
         cancelled_to: number of made tasks that this has gone through, from the last one on.
-        counts: made tasks by state; a forgotten task counts in its last state.
+        counts: made tasks by state; a forgotten task counts in its last state, one that was dropped at index 0.
     """
 
     number: int

@@ -9,21 +9,27 @@ Rules:
 2. The edges of a deferred update count from its arrival on: the lease has them. A task with parents keeps those of the
    update when a cancel drops it, because edges that both have were made anew.
 3. A task that is forgotten while others wait for it is awaited. An awaited task is not known, counted or listed.
+4. A task that runs ``only`` after a failure is *dropped* if all of its parents have ended without one: cancelled, with
+   what depends on it. As its flow sees it, it was neither cancelled nor failed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from taskqueue.core.model.edges import POLICIES, SATISFIED, UNSATISFIED, Edge, Links, Mark, TaskRef
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project
-from taskqueue.core.model.task import CANCELLED, FAILED, SUCCESS, Task
+from taskqueue.core.model.task import CANCELLED, FAILED, NO_TOKEN, SUCCESS, Task
 from taskqueue.core.moves import flows
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.values import NewTask
+from taskqueue.protocol.values import Attempt, NewTask
+
+NONE_FAILED: Final = "no parent has failed"
+"""Reason for which a task is dropped that runs only after a failure."""
 
 
 def need(turn: TurnState, project: Project, item: NewTask, wanted: Needs) -> None:
@@ -101,6 +107,7 @@ def adopt(turn: TurnState, task: Task, edges: Links | None) -> None:
         turn.changes.propagate("edges", task.project, task.taskid)
     edges = edges or Links()
     links.number, links.missing, links.on_failure = edges.number, edges.missing, edges.on_failure
+    links.needed = edges.needed
 
 
 def defer(turn: TurnState, project: Project, task: Task, lease: Lease, item: NewTask) -> None:
@@ -116,6 +123,23 @@ def take_deferred_parents(turn: TurnState, task: Task, lease: Lease | None) -> N
     if lease is None or lease.deferred is None or task.links is None or not task.links.number:
         return
     adopt(turn, task, lease.links)
+
+
+def drop_unneeded(turn: TurnState, task: Task) -> None:
+    """Drop a task that has just been put into its order if none of its parents has failed and it runs only then."""
+    if task.links is not None and task.links.is_unneeded:
+        drop(turn, task, NONE_FAILED)
+
+
+def drop(turn: TurnState, task: Task, reason: str) -> None:
+    """Cancel a task with parents that is not needed, and note the reason."""
+    project = turn.state.projects.by_number[task.project]
+    turn.touch(project)
+    if task.links is not None:
+        task.links.dropped = True
+    project.queue.finish(turn.changes, task, CANCELLED, turn.now.wall)
+    task.token = NO_TOKEN
+    turn.note_attempt(task, Attempt(turn.now.wall, "upstream", error=f"upstream: {reason}"))
 
 
 def _check(turn: TurnState, project: Project, item: NewTask) -> None:

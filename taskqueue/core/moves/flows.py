@@ -10,6 +10,7 @@ Rules:
    close a cycle that no search has covered.
 4. ``clear`` ends the flows of a project, ``reset`` and ``delete`` forget them.
 5. ENDED_KEPT ended flows are remembered, with the lists of their tasks.
+6. A task that was dropped because no parent had failed is counted apart: it does not make its flow cancelled.
 
 Flows are checked in ``steps/flow_check``, and made and cancelled, step by step, in ``steps/flows``.
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 from typing import Final
 
 from taskqueue.core.model.edges import Links
-from taskqueue.core.model.flow import KNOWN_NAMED, Flow
+from taskqueue.core.model.flow import DROPPED, KNOWN_NAMED, Flow, counted_as
 from taskqueue.core.model.needs import MemberRef, Needs
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.task import CANCELLED, LIVE, Task
@@ -44,7 +45,7 @@ def join(turn: TurnState, flow: Flow, task: Task) -> None:
         task.tie(Links(flow=flow.number))
     else:
         task.links.flow = flow.number
-    flow.record.counts[turn.flow_states.get(id(task), task.kept_state)] += 1
+    flow.record.counts[_counted_in(turn, task)] += 1
     turn.changes.touch_links(task)
     turn.changed_flows[flow.number] = flow
 
@@ -57,11 +58,29 @@ def count(turn: TurnState) -> None:
     for task in turn.changes.touched:
         links = task.links
         flow = by_number.get(links.flow) if links is not None and links.flow else None
-        if flow is not None and (before := states.get(id(task), task.kept_state)) != task.state:
+        if flow is None or links is None:
+            continue
+        before, state = _counted_in(turn, task), counted_as(task.state, links)
+        if before != state:
             flow.record.counts[before] -= 1
-            flow.record.counts[task.state] += 1
-            states[id(task)] = task.state
+            flow.record.counts[state] += 1
+            states[id(task)] = state
             turn.changed_flows[flow.number] = flow
+
+
+def note_cancel(turn: TurnState, task: Task) -> None:
+    """Record, before a task is cancelled or expires, that it is not dropped any more; its flow has counted it so."""
+    links = task.links
+    if links is not None and links.dropped:
+        if task.kept_state == CANCELLED:
+            turn.flow_states.setdefault(id(task), DROPPED)
+        links.dropped = False
+
+
+def _counted_in(turn: TurnState, task: Task) -> int:
+    """Return the state in which the flow of the task has counted it."""
+    known = turn.flow_states.get(id(task), task.kept_state)
+    return known if task.links is None or id(task) in turn.flow_states else counted_as(known, task.links)
 
 
 def settle(turn: TurnState) -> None:

@@ -278,6 +278,7 @@ def cancel(turn: TurnState, project: Project, task: Task) -> None:
         edges.take_deferred_parents(turn, task, task.lease)
         turn.revoke(task)
     turn.touch(project)
+    flows.note_cancel(turn, task)
     project.queue.finish(turn.changes, task, CANCELLED, turn.now.wall)
     task.token = NO_TOKEN
 
@@ -325,6 +326,8 @@ def _add(turn: TurnState, project: Project, item: NewTask, depth: int) -> Task:
     if project.queue.slots is not None:
         task.enter_slot(slots.number_for(turn, project, spec.url, spec.schedule.slot))
     project.queue.put(turn.changes, task, due_at(spec.schedule, turn.now.wall))
+    if links is not None:
+        edges.drop_unneeded(turn, task)
     return task
 
 
@@ -369,6 +372,7 @@ def _describe_anew(turn: TurnState, project: Project, task: Task, item: NewTask,
     if project.queue.slots is not None:
         task.enter_slot(slots.number_for(turn, project, item.url, item.schedule.slot))
     project.queue.put(turn.changes, task, until)
+    edges.drop_unneeded(turn, task)
 
 
 def _restart(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:

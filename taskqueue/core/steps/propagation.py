@@ -2,15 +2,17 @@
 
     parent succeeds ──► edge satisfied ──last edge──► child ready or delayed
     parent fails ─────► on_parent_failure     fail ──► child failed, ``upstream``; run ──► as if satisfied; wait
+                                              only ──► as if satisfied; the last edge releases the child if a parent
+                                                       has failed, and drops it if none has
 
 Rules:
 1. A propagation is written with the end that causes it, and each step with its effects; so each edge is processed
    exactly once, even if the daemon stops in between.
 2. An edge is satisfied once, by an end that comes after the edge was made.
-3. Only a task that failed ``upstream`` is failed and has edges that are not satisfied; when all are, it is released
-   like a blocked one.
-4. Cancelled, expired and cleared parents count as failed, and so do parents in deleted projects. Each step checks
-   whether that still holds.
+3. Only a task that failed ``upstream``, or was dropped with a parent, is finished and has edges that are not satisfied;
+   when all are, it is released like a blocked one.
+4. Cancelled, expired and cleared parents count as failed, and so do parents in deleted projects; but a task that runs
+   ``only`` after a failure needs one that has failed. Each step checks whether that still holds.
 5. Propagations run in the order in which they began, EDGES_A_TURN edges a turn in all: an unfinished one takes the rest
    of the turn, so no later propagation of the same task or project overtakes it.
 """
@@ -22,6 +24,7 @@ from typing import Final
 
 from taskqueue.core.model.edges import (
     FAIL,
+    ONLY,
     OVERLOOKED,
     RUN,
     SATISFIED,
@@ -40,6 +43,7 @@ from taskqueue.core.model.edges import (
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.task import BLOCKED, CANCELLED, FAILED, LIVE, NO_TOKEN, SUCCESS, Task
+from taskqueue.core.moves.edges import NONE_FAILED, drop
 from taskqueue.core.moves.push import revive
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.values import Attempt
@@ -113,6 +117,8 @@ def _tell_edges(turn: TurnState, found: FoundPropagation) -> Propagation | None:
             _delete(turn, each.edge, found.others)
         elif _has_failed(turn, each.edge.parent):
             _fail(turn, each, found.propagation.number)
+        elif _is_success(turn, each.edge.parent):
+            _satisfy_imported(turn, each, found.propagation.number)
     return _rest(turn, found)
 
 
@@ -163,8 +169,11 @@ def _satisfy(turn: TurnState, found: FoundEdge, number: int, state: int) -> None
     turn.changes.writes.edges[found.edge] = Mark(state, mark.number)
     links.missing -= 1
     project = turn.state.projects.by_number[child.project]
-    if not links.missing and links is child.links and child.state in (BLOCKED, FAILED) and not child.bare:
-        _release(turn, project, child)
+    if not links.missing and links is child.links and _waits(child, links):
+        if links.is_unneeded:
+            drop(turn, child, NONE_FAILED)
+        else:
+            _release(turn, project, child)
     else:
         turn.changes.touch_links(child)
     turn.touch(project)
@@ -175,10 +184,16 @@ def _fail(turn: TurnState, found: FoundEdge, number: int) -> None:
     child, links, _ = _unsatisfied(turn, found, number)
     if child is None or links is None:
         return
+    parent = turn.task_at(found.edge.parent)
     if links.on_failure == RUN:
         _satisfy(turn, found, number, OVERLOOKED)
+    elif links.on_failure == ONLY:
+        has_failed = parent is not None and parent.state == FAILED
+        links.needed = links.needed or has_failed
+        _satisfy(turn, found, number, OVERLOOKED if has_failed else SATISFIED)
     elif links.on_failure == FAIL and links is child.links and child.state == BLOCKED:
-        fail_upstream(turn, child, _name(turn, child, found.edge.parent))
+        end = drop if parent is not None and _is_dropped(parent) else fail_upstream
+        end(turn, child, _name(turn, child, found.edge.parent))
 
 
 def _unsatisfied(turn: TurnState, found: FoundEdge, number: int) -> tuple[Task | None, Links | None, Mark]:
@@ -200,12 +215,30 @@ def _links_of(child: Task, mark: Mark) -> Links | None:
     return None
 
 
+def _satisfy_imported(turn: TurnState, found: FoundEdge, number: int) -> None:
+    """Satisfy an edge to a success that an import has left to the daemon: it may drop the child."""
+    _, links, _ = _unsatisfied(turn, found, number)
+    if links is not None and links.on_failure == ONLY:
+        _satisfy(turn, found, number, SATISFIED)
+
+
+def _waits(child: Task, links: Links) -> bool:
+    """Return whether the last edge of the child releases it: it is blocked, or has ended with a parent."""
+    if child.state == CANCELLED:
+        return links.dropped and not child.bare
+    return child.state in (BLOCKED, FAILED) and not child.bare
+
+
+def _is_dropped(task: Task) -> bool:
+    return task.state == CANCELLED and task.links is not None and task.links.dropped
+
+
 def _release(turn: TurnState, project: Project, child: Task) -> None:
     """Release a child; in a project that goes by due time, it is due now, behind what is due already."""
     until = child.exetime if child.state == BLOCKED and child.exetime > turn.now.wall else 0.0
     if not until and project.settings.order == "due":
         until = turn.now.wall
-    if child.state == FAILED:
+    if child.state != BLOCKED:
         revive(turn, project, child)
         return
     project.queue.put(turn.changes, child, until)
@@ -244,6 +277,11 @@ def _await_no_more(turn: TurnState, parent: TaskRef, others: Sequence[Edge]) -> 
     )
     if not is_wanted:
         turn.changes.await_no_more(parent)
+
+
+def _is_success(turn: TurnState, parent: TaskRef) -> bool:
+    task = turn.task_at(parent)
+    return task is not None and task.state == SUCCESS
 
 
 def _has_failed(turn: TurnState, parent: TaskRef) -> bool:

@@ -23,7 +23,8 @@ Rules of its tasks:
 3. A processing task loses its lease, so its report will be stale; its deferred update takes effect.
 4. A task is left as it is if it is gone or bare, or if it was pushed again or got other parents after the first step.
 5. A task with a failed parent outside of the set fails again, as its ``on_parent_failure`` says; only the first task
-   waits, as after a manual retry.
+   waits, as after a manual retry. A task that runs ``only`` after a failure is dropped again if no parent has failed,
+   unless it is the first.
 """
 
 from __future__ import annotations
@@ -32,12 +33,23 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from taskqueue.core.model.edges import SATISFIED, UNSATISFIED, Edge, FoundEdge, FoundEdges, Links, Mark, TaskRef
+from taskqueue.core.model.edges import (
+    OVERLOOKED,
+    SATISFIED,
+    UNSATISFIED,
+    Edge,
+    FoundEdge,
+    FoundEdges,
+    Links,
+    Mark,
+    TaskRef,
+)
 from taskqueue.core.model.operation import NAMES_SHOWN
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.records import OperationProgress, OperationRecord
 from taskqueue.core.model.rerun_set import HELD, LEFT, RESET, FoundRerun, RerunCursor, RerunMember, RerunRef, RerunSet
 from taskqueue.core.model.task import CANCELLED, FAILED, HELD_UNTIL, NO_TOKEN, PROCESSING, SUCCESS, Task, is_held
+from taskqueue.core.moves.edges import NONE_FAILED, drop
 from taskqueue.core.moves.push import apply_deferred, revive
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
@@ -100,7 +112,7 @@ def take_step(turn: TurnState, record: OperationRecord, found: FoundRerun) -> No
     elif cursor.phase == "reset":
         reset(turn, rerun_set, record)
     else:
-        release(turn, rerun_set)
+        release(turn, rerun_set, record)
         if cursor.position == cursor.ordered:
             progress.ended_at = turn.now.wall
     turn.changes.writes.reruns.append(rerun_set.writes)
@@ -265,12 +277,17 @@ def rerun_of(progress: OperationProgress) -> RerunProgress:
     return progress.rerun
 
 
-def release(turn: TurnState, rerun_set: RerunSet) -> None:
+def release(turn: TurnState, rerun_set: RerunSet, record: OperationRecord) -> None:
     """Release the next tasks that the rerun keeps."""
     for _, member, _ in rerun_set.next_ordered():
         task = turn.task_at(member.ref) if member.fate == HELD else None
-        if task is not None and is_held(task):
-            revive(turn, turn.state.projects.by_number[task.project], task)
+        if task is None or not is_held(task):
+            continue
+        project = turn.state.projects.by_number[task.project]
+        if task.links is not None and task.links.is_unneeded and not _is_first(record, project, task):
+            drop(turn, task, NONE_FAILED)
+        else:
+            revive(turn, project, task)
 
 
 def _reset_task(turn: TurnState, rerun_set: RerunSet, record: OperationRecord, ref: TaskRef, page: FoundEdges) -> int:
@@ -283,7 +300,7 @@ def _reset_task(turn: TurnState, rerun_set: RerunSet, record: OperationRecord, r
     if task.state == PROCESSING:
         _revoke(turn, project, task)
     links = task.links
-    is_first = (project.name, task.taskid) == (record.progress.projects[0], rerun_of(record.progress).taskid)
+    is_first = _is_first(record, project, task)
     is_blocked = links is not None and _reset_edges(turn, rerun_set, task, links, page, is_first=is_first)
     task.retried = 0
     task.note_put_off(0)
@@ -293,6 +310,10 @@ def _reset_task(turn: TurnState, rerun_set: RerunSet, record: OperationRecord, r
     project.queue.put_blocked(turn.changes, task, 0.0 if is_blocked else HELD_UNTIL)
     project.arm()
     return RESET if is_blocked else HELD
+
+
+def _is_first(record: OperationRecord, project: Project, task: Task) -> bool:
+    return (project.name, task.taskid) == (record.progress.projects[0], rerun_of(record.progress).taskid)
 
 
 def _has_new_parents(task: Task, record: OperationRecord) -> bool:
@@ -315,7 +336,7 @@ def _reset_edges(
     """Give the task's edges their new marks; return whether it waits for a task of the set."""
     edges = turn.changes.writes.edges
     number = turn.state.next_number()
-    missing, is_blocked, is_doomed = 0, False, False
+    missing, is_blocked, is_doomed, is_needed = 0, False, False, False
     for each in page.edges:
         mark = turn.changes.mark_of(each)
         if mark is None or mark.number != links.number:
@@ -329,12 +350,13 @@ def _reset_edges(
         ):
             state = SATISFIED  # the propagation of that success would find the edge renumbered
         edges[each.edge] = Mark(state, number)
+        is_needed |= state == OVERLOOKED
         if state == UNSATISFIED:
             missing += 1
             is_blocked |= is_reset
             is_doomed |= parent is not None and parent.state in (FAILED, CANCELLED) and (is_reset or not is_first)
     if links.number:
-        links.number, links.missing = number, missing
+        links.number, links.missing, links.needed = number, missing, is_needed
     if is_doomed:
         turn.changes.propagate("edges", task.project, task.taskid)
     return is_blocked

@@ -446,7 +446,7 @@ def encode_lease(record: bytes, taskid: str, lease: Lease) -> bytes:
     """Encode a lease with its task's record; the deferred update is stored in DEFERRED."""
     value = (record, taskid, lease.session, lease.number, lease.deadline, lease.selected_at)
     if lease.links is not None:
-        return encode((*value, lease.check, (lease.links.number, lease.links.missing, lease.links.on_failure)))
+        return encode((*value, lease.check, (lease.links.number, lease.links.missing, _policy(lease.links))))
     return encode((*value, lease.check) if lease.check else value)
 
 
@@ -454,7 +454,10 @@ def decode_lease(project: int, value: bytes) -> Task:
     """Decode a task with its lease, without its spec and the deferred update."""
     kept = decode_lease_value(value)
     task = task_of(project, kept.taskid, kept.record)
-    links = None if kept.links is None else Links(False, *kept.links)
+    links = None
+    if kept.links is not None:
+        links = Links(False, *kept.links[:2])
+        _set_policy(links, kept.links[2])
     task.lease = Lease(kept.session, kept.number, kept.deadline, kept.selected_at, check=kept.check, links=links)
     return task
 
@@ -481,6 +484,10 @@ RETRIED_AT: Final = 6
 """Offset of the first byte of ``retried``, whose upper half counts crashes; PUT_OFF and DATED are bits of it."""
 PUT_OFF: Final = 0x08
 
+NEEDED: Final = 0x40
+DROPPED: Final = 0x80
+"""Bits of ``on_failure``: see ``Links``."""
+
 _PUT_OFF: Final = Packing(">H")
 _PARENTS: Final = Packing(">QHB")
 _FLOW: Final = Packing(">I")
@@ -498,7 +505,7 @@ def join_links(record: bytes, size: int, links: Links) -> bytes:
         bits = HAS_CHILDREN
     if links.number:
         bits |= HAS_PARENTS
-        extra = _PARENTS.pack(links.number, links.missing, links.on_failure)
+        extra = _PARENTS.pack(links.number, links.missing, _policy(links))
     if links.flow:
         bits |= IN_FLOW
         extra += _FLOW.pack(links.flow)
@@ -517,12 +524,23 @@ def split_marked(record: bytes, size: int) -> tuple[bytes, Links | None, tuple[i
         at += _SLOT.size
     links = Links(bits & HAS_CHILDREN != 0) if bits & (HAS_CHILDREN | HAS_PARENTS | IN_FLOW) else None
     if links is not None and bits & HAS_PARENTS:
-        links.number, links.missing, links.on_failure = _PARENTS.unpack_from(record, at)
+        links.number, links.missing, policy = _PARENTS.unpack_from(record, at)
+        _set_policy(links, policy)
         at += _PARENTS.size
     if links is not None and bits & IN_FLOW:
         (links.flow,) = _FLOW.unpack_from(record, at)
         at += _FLOW.size
     return bytes((bits & STATE_MASK,)) + record[1:size] + record[at:], links, slot
+
+
+def _policy(links: Links) -> int:
+    return links.on_failure | links.needed * NEEDED | links.dropped * DROPPED
+
+
+def _set_policy(links: Links, policy: int) -> None:
+    links.on_failure = policy & ~(NEEDED | DROPPED)
+    links.needed = policy & NEEDED != 0
+    links.dropped = policy & DROPPED != 0
 
 
 def join_slot(record: bytes, size: int, task: Task) -> bytes:

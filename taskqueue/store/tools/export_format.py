@@ -185,6 +185,7 @@ class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     on_parent_failure: ParentFailure = "fail"
     page: PageFacts | None = None
     pushed_at: Annotated[int, Meta(ge=0, le=LATEST_SECOND)] = 0
+    dropped: bool = False
 
 
 Events = tuple[Happened, Happened, Happened, Happened, Happened, Happened]

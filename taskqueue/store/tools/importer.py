@@ -28,6 +28,8 @@ from msgspec import Raw, Struct
 
 from taskqueue.core.model.edges import (
     DELETED_PROJECT,
+    ONLY,
+    OVERLOOKED,
     POLICIES,
     SATISFIED,
     UNSATISFIED,
@@ -47,9 +49,7 @@ from taskqueue.core.model.slot_table import entry_of
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import (
     BLOCKED,
-    CANCELLED,
     DELAYED,
-    FAILED,
     LIVE,
     OVER,
     PROCESSING,
@@ -493,8 +493,10 @@ class _EdgeImporter:
             task.state = BLOCKED if missing else DELAYED if task.exetime else READY
 
     def _give_parents(self, child: TaskRef, line: TaskLine, task: Task, number: int) -> None:
-        links = task.links = Links(number=number, on_failure=POLICIES.index(line.on_parent_failure))
-        has_failed = False
+        links = task.links = Links(
+            number=number, on_failure=POLICIES.index(line.on_parent_failure), dropped=line.dropped
+        )
+        is_told = False
         for each in line.parents:
             parent = self._ref(line, each)
             known = self._tasks.get(parent)
@@ -505,12 +507,14 @@ class _EdgeImporter:
                 self._writes.awaited[parent] = True
             state = each.state
             if state == UNSATISFIED and known is not None:
-                state = SATISFIED if known.state == SUCCESS else UNSATISFIED
-                has_failed |= known.state in (FAILED, CANCELLED)
+                # A daemon is to satisfy the edges of a task that may be dropped then.
+                state = SATISFIED if known.state == SUCCESS and links.on_failure != ONLY else UNSATISFIED
+                is_told |= state == UNSATISFIED and known.state in OVER
             links.missing += state == UNSATISFIED
+            links.needed |= state == OVERLOOKED
             self._writes.edges[Edge(child, parent)] = Mark(state, number)
             self._writes.new_edges[Edge(child, parent)] = None
-        if has_failed:
+        if is_told:
             self._writes.propagations[number] = Propagation(number, "edges", *child)
 
     def _ref(self, line: TaskLine, parent: ParentLine) -> TaskRef:

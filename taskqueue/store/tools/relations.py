@@ -36,6 +36,7 @@ from functools import partial
 from typing import Final
 
 from taskqueue.core.model.edges import UNSATISFIED, Edge, Mark, TaskRef
+from taskqueue.core.model.flow import counted_as
 from taskqueue.core.model.records import FlowRecord
 from taskqueue.core.model.slot_records import NUMBER_BITS, NUMBER_MASK, TIME_BYTES, DivisionRecord, SlotRecord
 from taskqueue.core.model.slot_table import entry_of
@@ -193,15 +194,16 @@ class FlowCheck:
                 self._checked.note(family, flow_key(number), f"{counts[number]:,} of an unknown flow")
 
     def _add(self, task: Task, state: int, number: int) -> None:
-        counts = self._states.get(task.links.flow) if task.links is not None else None
-        if counts is not None:
-            counts[state] += number
+        links = task.links
+        counts = self._states.get(links.flow) if links is not None else None
+        if links is not None and counts is not None:
+            counts[counted_as(state, links)] += number
 
     def _problems(self, number: int, record: FlowRecord) -> Iterator[str]:
         for family, counts in self._staged.items():
             if counts[number] != record.tasks:
                 yield f"there are {counts[number]:,} {family}; it has {record.tasks:,} tasks"
-        for state, name in enumerate(STATE_NAMES):
+        for state, name in enumerate(("dropped", *STATE_NAMES[1:])):
             there, said = self._states[number][state], record.counts[state]
             if there != said if state in LIVE else there > said:
                 yield f"there are {there:,} tasks {name}; it counts {said:,}"

@@ -12,6 +12,7 @@ from msgspec.structs import astuple
 from taskqueue.core.model.chance import SECRET_BYTES
 from taskqueue.core.model.edges import (
     FAIL,
+    ONLY,
     Links,
     TaskRef,  # fmt: skip
 )
@@ -284,7 +285,7 @@ def test_a_task_is_found_as_it_was_kept(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("times", [0, 1, 506, PUT_OFF_MOST])
 @pytest.mark.parametrize("slot", [0, 7])
-@pytest.mark.parametrize("links", [None, Links(True, 9, 2, FAIL, 3)])
+@pytest.mark.parametrize("links", [None, Links(True, 9, 2, FAIL, 3), Links(False, 9, 0, ONLY, 0, True, True)])
 @pytest.mark.parametrize("pushed_at", [0, 1_700_000_000, LATEST_SECOND])
 def test_what_some_tasks_have_alone_is_kept_beside_all_else(
     ledger: Ledger, times: int, slot: int, links: Links | None, pushed_at: int

@@ -282,6 +282,147 @@ def test_a_task_whose_parent_is_of_a_deleted_project_fails(world: World) -> None
     assert not edges(world, layout.CHILDREN)
 
 
+# ---------------------------------------------------------------------------------------- only after a failure
+
+
+def fails(world: World, fetcher: Fetcher, taskid: str) -> None:
+    run(fetcher, taskid, ok=False, retry=False)
+    world.settle()
+
+
+def test_with_only_a_task_runs_when_its_parents_have_ended_and_one_has_failed(world: World) -> None:
+    fetcher = world.fetcher()
+    world.push("news", task("a"), task("b"))
+    waits(world, "c", "a", "b", on_failure="only")
+
+    fails(world, fetcher, "a")
+    assert state_of(world, "c") == "blocked"
+    run(fetcher, "b")
+    run(fetcher, "c")
+
+
+def test_with_only_retries_of_a_parent_are_waited_for(world: World) -> None:
+    world.set(retry_delay=[1.0])
+    fetcher = world.fetcher()
+    world.push("news", task("a", retries=1))
+    waits(world, "b", "a", on_failure="only")
+
+    run(fetcher, "a", ok=False)
+    assert state_of(world, "b") == "blocked"
+    world.advance(2)
+    run(fetcher, "a", ok=False)
+    run(fetcher, "b")
+
+
+def test_with_only_a_task_is_cancelled_when_all_parents_have_ended_without_a_failure(world: World) -> None:
+    fetcher = world.fetcher()
+    world.push("news", task("a"), task("b"))
+    waits(world, "c", "a", "b", on_failure="only")
+
+    run(fetcher, "a")
+    assert state_of(world, "c") == "blocked"
+    cancel(world, "b")
+    world.settle()
+    shown = world.show("c")
+    assert (shown.state, shown.error) == ("cancelled", "upstream: no parent has failed")
+    assert fetcher.taken == ["a", "b"]
+
+
+@pytest.mark.parametrize("end", ["cancelled", "cleared", "deleted"])
+def test_with_only_a_parent_that_ends_otherwise_has_not_failed(world: World, end: str) -> None:
+    world.push("shop", task("a"))
+    waits(world, "b", TaskOf("shop", "a"), on_failure="only")
+    if end == "cancelled":
+        world.ask(TasksReply, TaskCancel(session="person", n=world.n(), project="shop", taskids=["a"]))
+    else:
+        world.do("clear" if end == "cleared" else "delete", "shop")
+    world.settle()
+
+    assert state_of(world, "b") == "cancelled"
+
+
+def test_with_only_a_parent_that_failed_upstream_has_failed(world: World) -> None:
+    fetcher = world.fetcher()
+    world.push("news", task("a"))
+    waits(world, "b", "a")
+    waits(world, "c", "b", on_failure="only")
+
+    fails(world, fetcher, "a")
+    run(fetcher, "c")
+
+
+def test_with_only_parents_that_have_ended_before_the_push_decide_at_once(world: World) -> None:
+    fetcher = world.fetcher()
+    world.push("news", task("a"), task("b"))
+    run(fetcher, "a")
+    fails(world, fetcher, "b")
+
+    assert waits(world, "c", "a", on_failure="only") == "new"
+    assert state_of(world, "c") == "cancelled"
+    waits(world, "d", "a", "b", on_failure="only")
+    world.settle()
+    run(fetcher, "d")
+
+
+def test_with_only_the_parents_of_a_deferred_update_decide_when_the_lease_ends(world: World) -> None:
+    fetcher = world.fetcher()
+    world.push("news", task("a"), task("c"))
+    fetcher.hello()
+    assert waits(world, "c", "a", on_failure="only", force_update=True) == "deferred"
+    fetcher.done("a")
+    world.settle()
+    world.crash()
+
+    fetcher.done("c")
+    shown = world.show("c")
+    assert (shown.state, shown.error) == ("cancelled", "upstream: no parent has failed")
+
+
+def test_what_depends_on_a_dropped_task_is_dropped_with_it_and_released_with_it(world: World) -> None:
+    fetcher = world.fetcher()
+    world.push("news", task("a"))
+    waits(world, "b", "a", on_failure="only")
+    waits(world, "c", "b")
+    waits(world, "d", "b", on_failure="run")
+
+    run(fetcher, "a")
+    world.settle()
+    shown = world.show("c")
+    assert (shown.state, shown.error) == ("cancelled", "upstream: b")
+    run(fetcher, "d")
+    world.crash()
+    retry(world, "b")
+    run(fetcher, "b")
+    run(fetcher, "c")
+
+
+def test_what_a_user_cancels_is_not_released(world: World) -> None:
+    fetcher = world.fetcher()
+    world.push("news", task("a"))
+    waits(world, "b", "a", on_failure="only")
+    waits(world, "c", "b")
+    run(fetcher, "a")
+    world.settle()
+
+    retry(world, "c")
+    cancel(world, "c")
+    retry(world, "b")
+    run(fetcher, "b")
+    world.settle()
+    assert state_of(world, "c") == "cancelled"
+
+
+def test_a_retry_by_hand_runs_a_dropped_task(world: World) -> None:
+    fetcher = world.fetcher()
+    world.push("news", task("a"))
+    waits(world, "b", "a", on_failure="only")
+    run(fetcher, "a")
+    world.settle()
+
+    retry(world, "b")
+    run(fetcher, "b")
+
+
 # ---------------------------------------------------------------------------------------- changes
 
 

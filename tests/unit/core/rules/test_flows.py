@@ -758,3 +758,20 @@ def test_an_unknown_flow_is_told(world: World) -> None:
         reply = world.answer(kind(session="person", n=world.n(), project="news", flow="f"))
         assert isinstance(reply, ErrorReply)
         assert reply.code == "unknown-flow"
+
+
+def test_a_task_that_is_for_failures_does_not_make_its_flow_cancelled(world: World) -> None:
+    fetcher = world.fetcher()
+    flow(world, task("a"), waiting("b", "a", on_failure="only"), waiting("c", "b"))
+    world.settle()
+    fetcher.hello()
+    fetcher.done("a")
+    world.settle()
+
+    view = show(world)
+    assert (view.state, view.counts.cancelled, view.counts.success) == ("success", 2, 1)
+    world.crash()
+    world.ask(TasksReply, TaskRetry(session="person", n=world.n(), project="news", taskids=["b"]))
+    world.ask(TasksReply, TaskCancel(session="person", n=world.n(), project="news", taskids=["b"]))
+    world.settle()
+    assert show(world).state == "cancelled"

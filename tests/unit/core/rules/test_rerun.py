@@ -661,3 +661,20 @@ def test_a_chain_takes_few_steps(world: World) -> None:
     assert steps <= 10
     fetcher.finish_all()
     assert fetcher.taken == list(graph)
+
+
+def test_a_rerun_drops_a_task_that_runs_only_after_a_failure_unless_it_begins_with_it(world: World) -> None:
+    fetcher = world.fetcher()
+    world.push("news", task("a"), replace(task("b"), depends_on=("a",), on_parent_failure="only"))
+    fetcher.hello()
+    fetcher.done("a")
+    world.settle()
+
+    rerun(world, "a")
+    fetcher.hello()
+    fetcher.done("a")
+    world.settle()
+    assert world.show("b").state == "cancelled"
+    rerun(world, "b", "task")
+    fetcher.hello()
+    assert "b" in fetcher.held

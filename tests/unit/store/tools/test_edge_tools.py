@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from taskqueue.calendar import Calendar
+from taskqueue.protocol.tasks import TaskRetry, TasksReply
 from taskqueue.protocol.values import NewTask, TaskOf
 from taskqueue.store.contract import Batch
 from taskqueue.store.records import layout
@@ -26,6 +27,10 @@ __all__ = ["make_world"]
 
 def waiting(taskid: str, *parents: str | TaskOf) -> NewTask:
     return replace(task(taskid), depends_on=parents)
+
+
+def only(taskid: str, *parents: str) -> NewTask:
+    return replace(waiting(taskid, *parents), on_parent_failure="only")
 
 
 @pytest.fixture
@@ -126,6 +131,46 @@ def test_children_of_a_task_that_was_imported_before_them_are_satisfied_by_its_s
     fetcher.done("b")
     fetcher.hello()
     assert "c" in fetcher.held
+
+
+def test_tasks_that_run_only_after_a_failure_go_on_after_an_import(world: World) -> None:
+    fetcher = world.fetcher(name="another")
+    world.push("news", task("x"), task("y"), only("after", "x"), only("half", "x", "y"), only("dropped", "a"))
+    world.push("news", waiting("below", "dropped"))
+    fetcher.hello()
+    fetcher.done("y", ok=False, retry=False)
+    world.settle()
+    assert [world.show(taskid).state for taskid in ("dropped", "below")] == ["cancelled", "cancelled"]
+
+    disk = imported(exported(world))
+    assert problems(disk) == []
+    world = lived_on(world, disk)
+    fetcher = world.fetcher(name="third")
+    fetcher.done("x")
+    fetcher.hello()
+    assert (world.show("after").state, "half" in fetcher.held) == ("cancelled", True)
+    world.ask(TasksReply, TaskRetry(session="person", n=world.n(), project="news", taskids=["dropped"]))
+    fetcher.hello()
+    fetcher.done("dropped")
+    fetcher.hello()
+    assert "below" in fetcher.held
+
+
+def test_a_task_whose_parents_have_succeeded_in_the_other_store_is_dropped_after_an_import(world: World) -> None:
+    world.push("news", only("after", "b"))
+    blocked = exported(world)
+    fetcher = world.fetcher()
+    world.advance(3600)
+    fetcher.hello()
+    fetcher.done("b")
+    lines = exported(world)
+    over = [line for line in lines if b'"state":"success"' in line or line in (lines[0], lines[-1])]
+    over[-1] = b'{"tasks":2}'
+
+    world = lived_on(world, imported(blocked, into=imported(over)))
+    world.settle()
+    assert world.show("after").state == "cancelled"
+    assert problems(world.disk) == []
 
 
 def test_a_sound_store_has_no_problems(world: World) -> None:
