@@ -4,8 +4,9 @@
     name=new              it was not set before
     -name (was old)       no longer set
 
-Tables (``slot``, ``keep``, ``cron``) are listed field by field. Values of ``fetch``, ``on_finished`` and of a job's
-``task`` are never shown, because they may contain passwords: only that they are set, or no longer.
+Tables (``slot``, ``keep``, ``cron``) are listed field by field. Values of ``fetch``, ``on_finished``,
+``on_failure`` and of a job's ``task`` are never shown, because they may contain passwords: only that they are set, or
+no longer.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ VALUE_CHARS: Final = 60
 OLD_VALUES_MOST: Final = 3
 """Different old values of one setting of many projects that are shown, at most; the most frequent first."""
 
-HIDDEN: Final = frozenset(("fetch", "on_finished"))
+HIDDEN: Final = frozenset(("fetch", "on_finished", "on_failure"))
 HIDDEN_FIELD: Final = "task"
 
 Told = Mapping[str, str]

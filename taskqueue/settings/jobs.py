@@ -1,4 +1,4 @@
-"""Tasks that the daemon pushes by itself, as settings: ``on_finished``, and the jobs in ``cron``.
+"""Tasks that the daemon pushes by itself, as settings: ``on_finished``, ``on_failure``, and the jobs in ``cron``.
 
 Defines these tables and reports all that can be wrong with them; ``cron_times`` says when a job runs, ``cron`` runs it.
 Complaints of the ``Environment`` are reported under the name of the setting.
@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import (
+    MAX_KIND_CHARS,
     MAX_TASKID_BYTES,
     MAX_URL_CHARS,
     AgeSeconds,
@@ -40,6 +41,11 @@ TICK: Final = "{tick}"
 """Placeholder in url and taskid of a cron job for the unix seconds of the run."""
 MAX_TICK: Final = "9" * 11
 
+OF_FAILED: Final = re.compile(r"\{(taskid|url|error)\}")
+"""Placeholders in ``on_failure`` for taskid, url and error of the task that has failed."""
+LONGEST: Final = "\U0010ffff"
+"""Character that takes the most bytes in UTF-8."""
+
 MAX_PACKED_BYTES: Final = 64 << 10
 """Longest packed body of a task in the settings, and longest ``fetch``, in bytes: each view of the project and each
 dispatch includes them."""
@@ -55,7 +61,8 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     Attributes:
         url, taskid: if empty, made from the name of the job or of ``on_finished``; a config file must give the url of
             ``on_finished``, so that a misspelt one is noticed. In a cron job, ``{tick}`` stands for the unix seconds of
-            the run.
+            the run; in ``on_failure``, ``{taskid}``, ``{url}`` and, in the body, ``{error}`` stand for those of the
+            failed task, whose url is the default, and ``taskid`` can't be given.
         body: sent as it is, such as ``{process = {callback = "index"}}``.
     """
 
@@ -118,6 +125,26 @@ def wrong_template(where: str, task: Template, environment: Environment | None) 
         yield f"{where}.taskid: expected at most {MAX_TASKID_BYTES} bytes of utf-8"
     if environment is not None:
         yield from unpackable(f"{where}.body", task.body, environment)
+
+
+def wrong_on_failure(where: str, task: Template, environment: Environment | None) -> Iterator[str]:
+    """Report what the type can't check of ``on_failure``; its placeholders count as the longest texts."""
+    if task.taskid:
+        yield f"{where}.taskid: leave it out; the daemon makes one for each failed task"
+    if "{error}" in task.url:
+        yield f"{where}.url: takes {{taskid}} and {{url}}; {{error}} belongs in the body"
+    if environment is not None:
+        texts = {"taskid": "9" * MAX_TASKID_BYTES, "url": LONGEST * MAX_URL_CHARS, "error": LONGEST * MAX_KIND_CHARS}
+        yield from unpackable(f"{where}.body", filled(task.body, texts), environment)
+
+
+def filled(value: Any, texts: Mapping[str, str]) -> Any:
+    """Return a value with these texts in place of the placeholders of ``on_failure``, in maps and lists, too."""
+    if isinstance(value, str):
+        return OF_FAILED.sub(lambda found: texts[found[1]], value)
+    if isinstance(value, dict):
+        return {key: filled(item, texts) for key, item in value.items()}
+    return [filled(item, texts) for item in value] if isinstance(value, list) else value
 
 
 def wrong_job(where: str, job: CronJob, environment: Environment | None) -> Iterator[str]:

@@ -2,9 +2,10 @@
 
 A project's settings come in layers, the later wins: the defaults below, ``[defaults]`` of the config, the project's
 section of the config, and overrides by ``project-set``. Each layer is a plain map, checked as it is merged; tables
-(``slot``, ``slot.patterns``, ``keep``, ``fetch``, ``on_finished``, ``cron``) are merged key by key. A cron job or a
-slot pattern is one value: a layer that names it replaces all of it, or removes it with None. ``slot.delay`` and
-``slot.rate`` exclude each other: a layer sets one of them, which replaces either one of the layers below.
+(``slot``, ``slot.patterns``, ``keep``, ``fetch``, ``on_finished``, ``on_failure``, ``cron``) are merged key by key. A
+cron job or a slot pattern is one value: a layer that names it replaces all of it, or removes it with None.
+``slot.delay`` and ``slot.rate`` exclude each other: a layer sets one of them, which replaces either one of the layers
+below.
 
 What is valid in each layer is valid when merged, so a new config can't invalidate overrides.
 """
@@ -99,6 +100,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         keep: how long finished tasks are kept.
         fetch: sent beside the tasks; the client merges it under the ``fetch`` of each task.
         on_finished: task to push when the project has finished; None: none.
+        on_failure: task to push for each task that has used up its retries; None: none.
         cron: cron jobs by name.
 
     Raises:
@@ -130,6 +132,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     keep: KeepSettings = KeepSettings()
     fetch: dict[str, Any] = {}
     on_finished: Template | None = None
+    on_failure: Template | None = None
     cron: dict[str, CronJob] = {}
 
     def __post_init__(self) -> None:
@@ -281,10 +284,11 @@ def as_layer(settings: Settings) -> dict[str, Setting]:
 
     Bodies are not converted, so that any MessagePack value survives. The delay of slots is missing if they have a rate.
     """
-    finished = settings.on_finished
+    finished, failure = settings.on_finished, settings.on_failure
     return msgspec.structs.asdict(settings) | {
         "retry_delay": list(settings.retry_delay),
         "on_finished": None if finished is None else _said(finished, PLAIN_TEMPLATE),
+        "on_failure": None if failure is None else _said(failure, PLAIN_TEMPLATE),
         "cron": {
             name: _said(job, PLAIN_JOB) | {"task": _said(job.task, PLAIN_TEMPLATE)}
             for name, job in settings.cron.items()
@@ -333,6 +337,8 @@ def _wrong_meaning(
         yield from jobs.unpackable("fetch", settings.fetch, environment)
     if settings.on_finished is not None:
         yield from jobs.wrong_template("on_finished", settings.on_finished, environment)
+    if settings.on_failure is not None:
+        yield from jobs.wrong_on_failure("on_failure", settings.on_failure, environment)
     for name, job in settings.cron.items():
         if known.get(name) != job:
             yield from jobs.wrong_job(reader.path("cron", name), job, environment)

@@ -98,3 +98,26 @@ def test_a_task_for_failures_runs_after_one_and_is_cancelled_if_there_was_none(
     shown = capsys.readouterr().out
     assert "cancelled" in shown
     assert "no parent has failed" in shown
+
+
+def test_each_task_that_fails_for_good_leads_to_one_other_though_the_daemon_is_killed(daemon: Daemons) -> None:
+    it = daemon(projects={"news": {"rate": 1000, "burst": 1000}})
+    urls = [f"http://a/{number}" for number in range(40)]
+    with Client(it.url) as client:
+        template = {"url": "data:,dead/{taskid}", "body": {"save": ["{url}", "{error}"]}}
+        client.projects.set("news", {"on_failure": template, "fail_pause_num": 0, "retries": 0})
+        client.push_many("news", urls)
+        for number in range(4):
+            for task in client.select(10):
+                client.failed(task, f"HTTP 50{number}")
+            it.kill()
+            it.start()
+
+        dead: list[str] = []
+        while len(dead) < len(urls):
+            for task in client.select(10):
+                dead.append(task.save[0])
+                client.failed(task, "again")
+        assert sorted(dead) == sorted(urls)
+        assert client.projects.wait("news", timeout=20)
+        assert client.projects.get("news").counts.failed == 2 * len(urls)

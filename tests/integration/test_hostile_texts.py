@@ -51,6 +51,7 @@ def it(daemon: DaemonFactory, peer: PeerFactory) -> Daemon:
     settings = {
         "fetch": {EVIL: EVIL}, "slot": {"by": "named"}, "group": "papers", "retries": 0, "fail_pause_num": 2,
         "cron": {"daily": {"every": "1d", "task": {"url": URL}}}, "on_finished": {"url": URL, "taskid": EVIL},
+        "on_failure": {"url": f"{URL}{{taskid}}", "body": [EVIL, "{error}"]},
     }  # fmt: skip
     accepted(fetcher.ask("project-set", project="news", settings=settings, actor=EVIL))
     tasks = [{"taskid": taskid, "url": URL, "body": {"fetch": EVIL, EVIL: EVIL}} for taskid in (EVIL, "a", "b", "c")]

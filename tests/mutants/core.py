@@ -51,6 +51,15 @@ def _dropped_not_stored(replace: Replace) -> None:
     replace(layout, "_policy", lambda links: links.on_failure)
 
 
+def _failures_of_failures(replace: Replace) -> None:
+    def push_for_failed(turn: TurnState, project: Project, task: Task, *args: Any) -> None:
+        taskid, task.taskid = task.taskid, "t"
+        original(turn, project, task, *args)
+        task.taskid = taskid
+
+    original = replace(lease_end, "push_for_failed", push_for_failed)
+
+
 def _cleared_and_still_waiting(replace: Replace) -> None:
     def clear(self: TaskQueue) -> None:
         counted = self.held_back
@@ -436,6 +445,11 @@ MUTANTS: Final = (
             "unit/core/rules/test_dependencies.py::test_what_depends_on_a_dropped_task_is_dropped_with_it_and_released_with_it",
             "unit/store/tools/test_edge_tools.py::test_tasks_that_run_only_after_a_failure_go_on_after_an_import",
         ),
+    ),
+    Mutant(
+        "a task that was made for a failure fails for ever",
+        _failures_of_failures,
+        ("unit/core/rules/test_on_failure.py::test_a_task_made_for_a_failure_that_fails_itself_leads_to_no_other",),
     ),
     Mutant(
         "what is set apart still waits for a retry",

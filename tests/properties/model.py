@@ -59,6 +59,7 @@ OTHERS: dict[str, Any] = {
     "group": "",
     "bucket": "",
     "on_finished": None,
+    "on_failure": None,
     "cron": {},
     "keep": {"success": inf, "failed": inf, "cancelled": inf, "then": "remember"},
 }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from taskqueue.core.model.records import OperationRecord
 from taskqueue.core.model.task import DELAYED, READY, STATE_NAMES, seq_in
+from tests.simulation.tasks import ON_FAILURE
 from tests.simulation.truth import Held, Name, Progress, Truth
 from tests.simulation.world import Violation
 
@@ -66,12 +67,14 @@ class Bulks:
             is_met = before.after < name.taskid and (is_through or name.taskid <= record.after)
             if held.number != number or not is_met or seq_in(held.key) > before.bound or held.bare:
                 continue
-            if record.progress.filter.url and not fnmatchcase(
-                f"http://{name.project}/{name.taskid}", record.progress.filter.url
+            # The url of a task that was made for a failed one is not known here.
+            is_own = name.taskid.startswith(ON_FAILURE) and bool(record.progress.filter.url)
+            if record.progress.filter.url and not (
+                is_own or fnmatchcase(f"http://{name.project}/{name.taskid}", record.progress.filter.url)
             ):
                 continue
             wanted: Sequence[str] = record.progress.filter.states or MEANT[record.progress.action]
-            if name in touched or not self._is_settled(held, wanted):
+            if is_own or name in touched or not self._is_settled(held, wanted):
                 rows.append((name, record, False))
             elif STATE_NAMES[held.state] in wanted:
                 rows.append((name, record, True))

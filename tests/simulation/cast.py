@@ -362,6 +362,8 @@ class Operator:
                 {"bucket": SHARED},
                 {"bucket": ""},
                 {"on_finished": {"priority": 2}},
+                {"on_failure": {"url": "data:,{taskid}"}},
+                {"on_failure": None},
                 {"cron": {"often": {"every": "7s"}}},
                 {"cron": {"seldom": {"every": "90s", "missed": "once"}}},
             )

@@ -20,11 +20,12 @@ L1   in calm, every accepted task ends                                          
 L2   the scheduler never sleeps past due work                                          (sleep)
 L3   the scheduler is awake only if there is work                                      (sleep)
 F1 F2 C1 C2 C3   ends of projects, their processing tasks, runs of jobs       (crowds)
+F3   each task that fails for good leads to one task of ``on_failure``, in its commit
 O1   a bulk operation changes each old task that it selects once              (bulks)
 B1 B2  what an attempt leaves to the next, and its new tasks    (attempts)
 A1   each failed attempt is written to the failures in the turn that ends it          (failed)
 R1   only tasks that finished longer ago than their project keeps them are dropped; forgotten only if it says so
-G1 to G6   dependent tasks run after their parents, once                      (edges)
+G1 to G7   dependent tasks run after their parents, once                      (edges)
 W1 to W3   each task of a flow that is accepted is made once                  (streams)
 N1   a draining fetcher gets no new task, and its welcome says so                      (drains)
 H1   free, running and hung places of a fetcher are those of its hello                 (places)
@@ -46,6 +47,7 @@ and what the turn writes must be in the set.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any, Final, NamedTuple
@@ -54,7 +56,18 @@ from taskqueue.core.model.chance import derive
 from taskqueue.core.model.events import Event
 from taskqueue.core.model.now import Now
 from taskqueue.core.model.records import OperationRecord, WriteSet
-from taskqueue.core.model.task import DELAYED, PROCESSING, READY, STATE_NAMES, Move, Task, is_held, key_time, ready_key
+from taskqueue.core.model.task import (
+    DELAYED,
+    FAILED,
+    PROCESSING,
+    READY,
+    STATE_NAMES,
+    Move,
+    Task,
+    is_held,
+    key_time,
+    ready_key,
+)
 from taskqueue.core.model.task import OVER as ENDED
 from taskqueue.settings.settings import CoreConfig
 from tests.simulation.attempts import Attempts
@@ -71,7 +84,7 @@ from tests.simulation.places import Places
 from tests.simulation.ranks import HandOut, Ranks
 from tests.simulation.sleep import Sleep
 from tests.simulation.streams import Streams
-from tests.simulation.tasks import ON_FINISHED, ends_by_itself, recurs
+from tests.simulation.tasks import ON_FAILURE, ON_FINISHED, ends_by_itself, recurs
 from tests.simulation.truth import EPSILON, Answer, Facts, Held, Name, Truth
 from tests.simulation.world import Violation, World
 
@@ -603,6 +616,7 @@ class Judge:
             self._widen(name, WAITING)
             self.crowds.fed(name.project)
         self._flow_on(turn, numbers)
+        self._look_at_failures(turn, numbers)
         self.ranks.begin(turn.kept.operations)
         greatest, handed = self._greatest, self.handed_to
         handed.clear()
@@ -618,6 +632,34 @@ class Judge:
         self.crowds.written(turn, handed)
         self.ranks.turned(turn.now.wall)
         self.hosts.turned(handed)
+
+    def _look_at_failures(self, turn: Round, numbers: Mapping[int, str]) -> None:
+        """Judge law F3, and record the tasks that were made for failed ones."""
+        made: Counter[Name] = Counter()
+        failed = {Name(numbers[each.project], each.taskid) for _, each in turn.kept.failures if each.project in numbers}
+        for task, old_state, *_ in turn.kept.moves:
+            name = Name(numbers[task.project], task.taskid)
+            if name.taskid.startswith(ON_FAILURE) and not old_state:
+                self._may_be[name] = frozenset((WAITING,))
+                self.attempts.made(name)
+                self.crowds.fed(name.project)
+                made[name._replace(taskid=name.taskid.split(".", 3)[3])] += 1
+        for name, count in made.items():
+            if name not in failed or count > 1 or name.taskid.startswith(ON_FAILURE):
+                self._fail("F3", name.taskid, f"{count} tasks were made for its failure")
+        gone = (*turn.kept.cleared, *turn.kept.dropped_projects)
+        for task, *_ in turn.kept.moves:
+            name = Name(numbers[task.project], task.taskid)
+            fails = task.state == FAILED and name in failed and task.project not in gone
+            if fails and name not in made and self._has_on_failure(name):
+                self._fail("F3", name.taskid, "it has failed for good, and no task was made for that")
+
+    def _has_on_failure(self, name: Name) -> bool:
+        """Whether the failure of the task surely leads to another task; not if settings have changed in this turn."""
+        facts = self.truth.projects.get(name.project)
+        if facts is None or name.project in self._set or name.taskid.startswith(ON_FAILURE):
+            return False
+        return self.paces.setting(name.project, facts.overrides, "on_failure", None) is not None
 
     def _flow_on(self, turn: Round, numbers: Mapping[int, str]) -> None:
         """Judge tasks that flows have made or ended."""

@@ -787,6 +787,24 @@ def _dropped_tasks_make_flows_cancelled(replace_: Replace) -> None:
         replace_(module, "counted_as", lambda state, links: state)
 
 
+def _timeouts_lead_to_no_task(replace_: Replace) -> None:
+    def push_for_failed(turn: TurnState, project: Project, task: Task, template: Any, error: str) -> None:
+        if error != "timeout":
+            original(turn, project, task, template, error)
+
+    original = replace_(lease_end, "push_for_failed", push_for_failed)
+
+
+def _a_failure_leads_to_two_tasks(replace_: Replace) -> None:
+    def retry(turn: TurnState, project: Project, task: Task, how: Any, error: str, *args: Any) -> None:
+        original(turn, project, task, how, error, *args)
+        template = project.settings.on_failure
+        if template is not None and how is None:
+            push.push_for_failed(turn, project, task, template, error)
+
+    original = replace_(lease_end, "_retry", retry)
+
+
 def _cycles_across_batches(replace_: Replace) -> None:
     replace_(cycles, "decide_cycles", lambda turn, incoming: cycles.UNSEARCHED)
     replace_(cycles, "check", lambda turn, project, item, verdict: None)
@@ -965,6 +983,8 @@ MUTANTS: Final = (
     ),
     Mutant("released twice after a crash", "G2", _told_again_after_a_crash, graphs=True),
     Mutant("the child of a failed parent runs", "G1", _children_of_failed_parents_run, graphs=True),
+    Mutant("a lease that runs out for the last time leads to no task", "F3", _timeouts_lead_to_no_task),
+    Mutant("a failure leads to two tasks", "F3", _a_failure_leads_to_two_tasks),
     Mutant("a task that is for failures runs after successes", "G7", _dead_letters_for_successes, graphs=True),
     Mutant("dropped before all parents have ended", "G2 G7", _dropped_before_all_have_ended, graphs=True),
     Mutant("a task that was dropped makes its flow cancelled", "W2", _dropped_tasks_make_flows_cancelled, graphs=True),

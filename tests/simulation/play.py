@@ -340,6 +340,8 @@ _MORE: Final[tuple[Layer, ...]] = (
     {"group": GROUP, "bucket": SHARED, "rate": inf},
     {"bucket": SHARED, "rate": inf, "on_finished": {}},
     {"on_finished": {"priority": 3}, "max_processing": 3.0},
+    {"on_failure": {"priority": 1}},
+    {"on_failure": {"retries": 0, "body": "{error}"}},
 )
 """Settings of a section of the config besides its pace."""
 

@@ -16,6 +16,8 @@ SHORT_TIMEOUT: Final = 20.0
 RETRY_DELAY: Final = [5.0, 40.0, 200.0]
 FETCHER_TIMEOUT: Final = 60.0
 ON_FINISHED: Final = "on_finished"
+ON_FAILURE: Final = "on_failure."
+"""Beginning of the taskids of tasks that are made for failed ones, which these end with."""
 GROUP: Final = "g"
 SHARED: Final = "both"
 ORDERS: Final = ("arrival", "due", "newest")
@@ -29,7 +31,7 @@ def name_of(project: str, number: int) -> str:
 
 def recurs(taskid: str) -> bool:
     """Whether the task runs again and again."""
-    return taskid.endswith("r")
+    return taskid.endswith("r") and not taskid.startswith(ON_FAILURE)
 
 
 def ends_by_itself(taskid: str) -> bool:
@@ -39,7 +41,7 @@ def ends_by_itself(taskid: str) -> bool:
 
 def own_timeout(taskid: str) -> float | None:
     """Return the processing timeout (seconds) that the task asks for in every message."""
-    return SHORT_TIMEOUT if taskid[-1] in "05" else None
+    return SHORT_TIMEOUT if taskid[-1] in "05" and not taskid.startswith(ON_FAILURE) else None
 
 
 def timeout_of(taskid: str) -> float:

@@ -15,6 +15,9 @@ fetcher could find out, from its own tokens:
 
     token = number ^ mask(session)
 
+A task that the daemon makes for a failure has part of a keyed hash in its taskid, so that no client can push a task of
+that taskid before.
+
 Rules:
 1. In one session no token comes twice, as no number does.
 2. A lease in one session has the token of a given lease in another with a chance of 1 to 2^63. That matters only if
@@ -45,6 +48,11 @@ _PSEUDONYM_BYTES: Final = 6
 """12 hex digits; among ten thousand sessions two collide with a chance of 1 to 5 million."""
 
 _MASK_BYTES: Final = 8
+
+
+def unguessable(secret: bytes, number: int) -> str:
+    """Return 16 hex digits for a number, which no client can find out; not those of any session."""
+    return blake2b(number.to_bytes(8, "big"), key=secret, digest_size=_MASK_BYTES, person=b"on_failure").hexdigest()
 
 
 class Derived(NamedTuple):

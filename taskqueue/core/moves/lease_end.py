@@ -39,7 +39,7 @@ from taskqueue.core.model.session import Session
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, RETRIED_MOST, Task
 from taskqueue.core.moves import disk_full, slots
-from taskqueue.core.moves.push import apply_deferred, give_seq, item_code, queue_up, take_batch
+from taskqueue.core.moves.push import apply_deferred, give_seq, item_code, push_for_failed, queue_up, take_batch
 from taskqueue.core.turn_state import TurnState
 from taskqueue.error_texts import kind_in, kind_line
 from taskqueue.errors import Corrupt, Rejected
@@ -54,6 +54,9 @@ from taskqueue.protocol.values import Again, Attempt, TaskReport
 from taskqueue.settings.settings import CRASHES_MOST
 
 CRASHED: Final = "its fetcher fell silent while it ran"
+
+TIMED_OUT: Final = "timeout"
+"""Outcome and error of an attempt whose lease has run out."""
 
 REASON_CHARS: Final = 300
 """Characters of the reason for a pause, which quotes the last error, at most."""
@@ -154,9 +157,9 @@ def expire(turn: TurnState, project: Project, task: Task) -> None:
     task.timed_out = True
     task.note_throttled(0)
     project.totals.timeout += 1
-    note(turn, task, _attempt(turn, project, lease, session, "timeout", "timeout"))
-    _retry(turn, project, task, retry)
-    _fail_project(turn, project, lease, "timeout")
+    note(turn, task, _attempt(turn, project, lease, session, TIMED_OUT, TIMED_OUT))
+    _retry(turn, project, task, retry, TIMED_OUT)
+    _fail_project(turn, project, lease, TIMED_OUT)
     if lease.deferred is not None:
         apply_deferred(turn, project, task, lease, lease.deferred)
 
@@ -191,7 +194,7 @@ def crash(turn: TurnState, project: Project, task: Task, *, to_blame: bool) -> N
     if to_blame and crashes >= settings.max_crashes:
         # The next crash is its failure again.
         task.crashes = min(settings.max_crashes, CRASHES_MOST) - 1
-        _retry(turn, project, task, after_failure(turn.spec_of(task), settings, task.retried))
+        _retry(turn, project, task, after_failure(turn.spec_of(task), settings, task.retried), CRASHED)
         _fail_project(turn, project, lease, CRASHED)
     else:
         task.crashes = min(crashes, max(1, settings.max_crashes - 1))
@@ -361,7 +364,7 @@ def _fail(
             _pass_check(turn, project, lease)
         else:
             _fail_project(turn, project, lease, kind)
-    _retry(turn, project, task, retry, item.again)
+    _retry(turn, project, task, retry, kind, item.again)
 
 
 def _check_body(turn: TurnState, project: Project, task: Task, again: Again) -> None:
@@ -382,12 +385,16 @@ def _differ(turn: TurnState, project: Project, task: Task, again: Again) -> None
         task.respecify(_fitting(turn, project, spec))
 
 
-def _retry(turn: TurnState, project: Project, task: Task, retry: Retry | None, again: Again | None = None) -> None:
+def _retry(
+    turn: TurnState, project: Project, task: Task, retry: Retry | None, error: str, again: Again | None = None
+) -> None:
     now = turn.now
     task.lastcrawltime = now.wall
     if retry is None:
         project.totals.failed += 1
         project.queue.finish(turn.changes, task, FAILED, now.wall)
+        if project.settings.on_failure is not None:
+            push_for_failed(turn, project, task, project.settings.on_failure, error)
         return
     project.totals.retried += 1
     if retry.counts:

@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec import structs
 
+from taskqueue.core.model.chance import unguessable
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.growth import SAMPLES, Finding, TrapKind
 from taskqueue.core.model.lease import Lease
@@ -31,14 +32,18 @@ from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.choices import KnownState, PushOutcome
+from taskqueue.protocol.fields import MAX_TASKID_BYTES, MAX_URL_CHARS
 from taskqueue.protocol.message_room import room_beside
 from taskqueue.protocol.messages import NO_MAP, Flaws
 from taskqueue.protocol.tasks import ItemError
 from taskqueue.protocol.values import NewTask, Schedule
-from taskqueue.settings.jobs import Template
+from taskqueue.settings.jobs import Template, filled
 
 ITEM_CODES: Final = ("forbidden", "slot-full")
 """Codes that the error of an item has; those of other refusals are empty."""
+
+ON_FAILURE: Final = "on_failure."
+"""Beginning of the taskid of a task that is made for one that has failed for good."""
 
 DEFERRED_PART: Final = 8
 """Divisor of ``queue_bytes`` that gives the bytes of all deferred updates, on top of it."""
@@ -204,6 +209,24 @@ def push(turn: TurnState, project: Project, taskid: str, url: str, template: Tem
     item = NewTask(taskid, url, schedule, turn.state.environment.pack(template.body))
     task = turn.find(project, taskid)
     _carry_out(turn, project, task, item, decide(task, schedule, turn.now.wall), 0)
+
+
+def push_for_failed(turn: TurnState, project: Project, task: Task, template: Template, error: str) -> None:
+    """Make the task of ``on_failure`` for one that has failed for good, unless that is such a task itself.
+
+    Its taskid is new and can't be guessed, so nothing has to be looked up. The project's limits don't apply to it.
+    """
+    if task.taskid.startswith(ON_FAILURE):
+        return
+    state, failed = turn.state, turn.spec_of(task).url
+    texts = {"taskid": task.taskid, "url": failed, "error": error}
+    number = state.next_number()
+    taskid = f"{ON_FAILURE}{number:x}.{unguessable(state.secret, number)}.{task.taskid}"
+    taskid = taskid.encode()[:MAX_TASKID_BYTES].decode(errors="ignore")
+    url = filled(template.url, texts)[:MAX_URL_CHARS] or failed
+    schedule = Schedule(template.priority, retries=template.retries, age=template.age, timeout=template.timeout)
+    body = state.environment.pack(filled(template.body, texts))
+    _add(turn, project, NewTask(taskid, url, schedule, body), 0)
 
 
 def apply_deferred(turn: TurnState, project: Project, task: Task, lease: Lease, item: NewTask) -> None:

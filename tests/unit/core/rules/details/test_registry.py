@@ -73,6 +73,7 @@ def test_what_the_config_names_is_made_and_what_is_there_goes_on() -> None:
 
 WITHIN: dict[str, Callable[[Any], Any]] = {
     "fetch": lambda value: {"x": value},
+    "on_failure": lambda value: {"url": "http://a/", "body": value},
     "on_finished": lambda value: {"url": "http://a/", "body": value},
     "cron": lambda value: {"nightly": {"every": "1d", "task": {"url": "http://a/", "body": value}}},
 }
