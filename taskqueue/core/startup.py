@@ -129,7 +129,7 @@ def _load_leases(turn: TurnState, loaded: Loaded) -> None:
         if not loaded.same_boot:
             _restart_clock(lease, now)
             turn.changes.touch(task)
-        lease.deadline = _loaded_deadline(turn, lease)
+        lease.renew(now.boot, _loaded_deadline(turn, lease))
         session = state.session(lease.session, now)
         session.select_number = max(session.select_number, lease.number)
         session.leases[task.token] = task
@@ -142,7 +142,7 @@ def _load_leases(turn: TurnState, loaded: Loaded) -> None:
             project.pause.out += 1
         project.queue.restore(task, lease)
         state.memory.leases_began(1, task.size)
-        state.boot_timers.note(("lease", project.number), lease.deadline)
+        state.boot_timers.note(("lease", project.number), lease.slow_at)
         state.boot_timers.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
 
 

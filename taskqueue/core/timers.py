@@ -151,18 +151,22 @@ def _awaits(state: State, session: Session) -> bool:
 
 
 def _expire(turn: TurnState, project: Project, budget: int) -> int:
-    """End the leases of a project that have run out; return how many."""
+    """End the leases of a project that have run out, and note those that soon will; return how many."""
     turn.touch(project)
-    ended = 0
-    while ended < budget and (task := project.queue.processing.first()) is not None:
-        if task.state != PROCESSING or task.lease is None or task.lease.deadline > turn.now.boot:
+    processing, now = project.queue.processing, turn.now.boot
+    count = 0
+    while count < budget and processing.next_at() <= now and (task := processing.first()) is not None:
+        if task.state != PROCESSING or task.lease is None:
             break
-        if task.spec is None:
+        if task.lease.deadline > now:
+            lease_end.note_slow(turn, project, task, task.lease)
+        elif task.spec is None:
             _want_expired(turn, project)
             break
-        lease_end.expire(turn, project, task)
-        ended += 1
-    return ended
+        else:
+            lease_end.expire(turn, project, task)
+        count += 1
+    return count
 
 
 def _want_expired(turn: TurnState, project: Project) -> None:

@@ -246,6 +246,8 @@ class TurnState:
             session.passed.pop(task.token, None)
         if session.suspects:
             session.suspects.pop(task.token, None)
+        if session.slow:
+            session.count_slow(-lease.is_slow)
         deferred = 0
         if lease.deferred is not None:
             deferred = deferred_bytes(lease.deferred)

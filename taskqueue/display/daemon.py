@@ -61,7 +61,8 @@ def _version(reply: DaemonStatus) -> str:
 
 def _fetchers(reply: DaemonStatus) -> str:
     hung = f"; handlers whose lease has ended occupy {reply.hung:,} more" if reply.hung else ""
-    return f"{reply.fetchers:,}, which hold {of_places(reply)}{hung}"
+    slow = f", {reply.slow:,} slow" if reply.slow else ""
+    return f"{reply.fetchers:,}, which hold {of_places(reply)}{slow}{hung}"
 
 
 def _each_second(count: int, seconds: float) -> str:

@@ -32,6 +32,7 @@ COLUMNS: Final[tuple[ListColumn[Fetcher], ...]] = (
     ListColumn(
         "hung", lambda view: brief_hung(view.hung.places, view.hung.seconds) if view.hung is not None else "", "hung"
     ),
+    ListColumn("slow", lambda view: f"{view.slow:,}" if view.slow else ""),
     ListColumn("oldest", lambda view: duration_text(view.oldest_seconds) if view.holds else "", "oldest"),
     ListColumn("done", lambda view: f"{view.done:,}", "done"),
     ListColumn("failed", lambda view: f"{view.failed:,}", "failed"),
@@ -48,10 +49,11 @@ def wishes(projects: Iterable[str] | None) -> str:
 
 
 def held(reply: FetcherPage) -> str:
-    """Describe fetchers and their tasks: ``12 fetchers hold 50 of 120``, or ``… and 3 beyond, 16 hung``."""
+    """Describe fetchers and their tasks: ``12 fetchers hold 50 of 120``, or ``… and 3 beyond, 16 hung, 2 slow``."""
     who = "1 fetcher holds" if reply.found == 1 else f"{reply.found:,} fetchers hold"
     hung = f", {brief(reply.hung)} hung" if reply.hung else ""
-    return f"{who} {of_places(reply)}{hung}"
+    slow = f", {brief(reply.slow)} slow" if reply.slow else ""
+    return f"{who} {of_places(reply)}{hung}{slow}"
 
 
 def of_places(reply: FetcherPage | DaemonStatus) -> str:

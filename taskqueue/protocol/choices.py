@@ -27,7 +27,7 @@ ProjectState = Literal["running", "checking", "paused", "stopped"]
 PushOutcome = Literal["new", "merged", "replaced", "deferred", "restarted", "cancelled", "ignored", "rejected"]
 """Outcome of a pushed task."""
 NEW_OUTCOMES: Final[tuple[PushOutcome, ...]] = get_args(PushOutcome)
-AttemptOutcome = Literal["success", "failed", "timeout", "expired", "crashed", "upstream"]
+AttemptOutcome = Literal["success", "failed", "timeout", "expired", "crashed", "upstream", "slow"]
 RerunScope = Literal["task", "downstream", "upstream-failed", "only-failed"]
 """Tasks that a rerun adds to its task: none, its descendants, its failed ancestors, or its failed descendants."""
 ParentFailure = Literal["fail", "run", "wait", "only"]

@@ -155,6 +155,7 @@ class DaemonStatus(Struct, frozen=True, omit_defaults=True):
         holds: leases that they hold.
         hung: their places that hang.
         beyond: leases of ``holds`` that exceed ``capacity``.
+        slow: leases of which four fifths have passed.
         task_bytes: memory of queues and leases.
         task_bytes_most: memory that queues may take: ``advanced.queue_bytes``.
         resident_bytes: memory of the process; 0: unknown.
@@ -182,6 +183,7 @@ class DaemonStatus(Struct, frozen=True, omit_defaults=True):
     holds: int = 0
     hung: int = 0
     beyond: int = 0
+    slow: int = 0
     task_bytes: int = 0
     task_bytes_most: int = 0
     resident_bytes: int = 0

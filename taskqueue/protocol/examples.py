@@ -246,6 +246,7 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
                 hung=fetchers.HungPlaces(
                     places=2, seconds=540.5, project="news", taskid="a1", url="http://a.example/1"
                 ),
+                slow=1,
             )
         ],
         more=False,
@@ -254,9 +255,10 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
         holds=1,
         away=["web9"],
         hung=2,
+        slow=1,
         n=24,
     ),
-    fetchers.FetcherReply(fetcher="web1", draining=True, found=2, capacity=40, holds=3, hung=2, n=25),
+    fetchers.FetcherReply(fetcher="web1", draining=True, found=2, capacity=40, holds=3, hung=2, slow=1, n=25),
     flows.FlowStaged(staged=3, n=25),
     flows.FlowReply(
         flow=flows.Flow(

@@ -209,6 +209,7 @@ class Fetcher(Struct, frozen=True, omit_defaults=True):
         slots: tasks that it runs at once; 0: it takes no tasks.
         free: places without a task. They stay empty while it drains, or pauses after a release.
         hung: places that hang; None: none.
+        slow: leases of which four fifths have passed.
     """
 
     session: str
@@ -226,6 +227,7 @@ class Fetcher(Struct, frozen=True, omit_defaults=True):
     slots: int = 0
     free: int = 0
     hung: HungPlaces | None = None
+    slow: int = 0
 
 
 class Fetchers(Request["FetchersReply"], tag="fetchers"):
@@ -292,6 +294,7 @@ class FetcherPage(Struct, frozen=True):
         away: the first 100 drained names that no connected fetcher has.
         hung: their places that hang.
         beyond: leases of ``holds`` that exceed ``capacity``: the fetchers are stopping, or have passed tasks on.
+        slow: leases of which four fifths have passed.
     """
 
     fetchers: list[Fetcher]
@@ -302,6 +305,7 @@ class FetcherPage(Struct, frozen=True):
     away: list[str] = []
     hung: int = 0
     beyond: int = 0
+    slow: int = 0
 
 
 class FetchersReply(FetcherPage, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="fetchers-reply"):
@@ -323,6 +327,7 @@ class FetcherName(Struct, frozen=True):
         fetchers: the first 100 of them; none in the reply to ``fetcher-do``.
         hung: their places that hang.
         beyond: leases of ``holds`` that exceed ``capacity``.
+        slow: leases of which four fifths have passed.
     """
 
     fetcher: str
@@ -333,6 +338,7 @@ class FetcherName(Struct, frozen=True):
     fetchers: list[Fetcher] = []
     hung: int = 0
     beyond: int = 0
+    slow: int = 0
 
 
 class FetcherReply(FetcherName, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="fetcher-reply"):

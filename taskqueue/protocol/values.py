@@ -284,7 +284,8 @@ class Attempt(Struct, array_like=True, frozen=True, gc=False):
     Attributes:
         at: unix seconds of its end.
         outcome: success, failed, timeout, crashed (its fetcher fell silent), expired (not run: too late) or upstream
-            (not run: a task that it depends on failed or, with ``only``, none has).
+            (not run: a task that it depends on failed or, with ``only``, none has); slow is no end, but a warning: four
+            fifths of the lease had passed.
         fetcher: name of the fetcher that ran it, or its pseudonym; empty: not run.
         seconds: time from dispatch to end; 0 if it did not run, or succeeded after its lease had run out.
         error: why it failed; of a long text head and tail.

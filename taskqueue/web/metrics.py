@@ -101,6 +101,7 @@ DAEMON_METRICS: Final = (
     _gauge("fetcher_places", "tasks that fetchers run at once, at most, in all", "capacity"),
     _gauge("fetcher_leases", "tasks that fetchers hold, in all", "holds"),
     _gauge("fetcher_places_hung", "places of fetchers occupied by handlers whose lease has ended", "hung"),
+    _gauge("fetcher_leases_slow", "tasks that fetchers hold, of whose lease four fifths have passed", "slow"),
     _gauge("process_resident_bytes", "memory of the daemon's process", "resident_bytes"),
     _gauge("process_resident_limit_bytes", "memory that the daemon's process may take", "resident_bytes_most"),
     _gauge("queue_memory_bytes", "memory of queues and leases", "task_bytes"),

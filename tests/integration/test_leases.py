@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from taskqueue import Client, Task
+from taskqueue.cli.main import main
 from tests.integration.nursery import Forked
 
 if TYPE_CHECKING:
@@ -138,3 +139,18 @@ def test_a_task_that_kills_its_workers_fails_alone(daemon: DaemonFactory, tmp_pa
         poison = client.tasks.get("p", url="http://site/poison")
         assert {attempt.outcome for attempt in poison.history} == {"crashed"}
         assert poison.error.startswith("its fetcher fell silent while it ran")
+
+
+def test_the_history_of_a_task_says_when_four_fifths_of_its_lease_have_passed(
+    daemon: DaemonFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    it = daemon()
+    with Client(it.url) as client:
+        client.push("news", "http://a/", taskid="a", timeout=5)
+        client.select(1)
+        while not (history := client.tasks.get("news", "a").history):
+            pass
+
+        assert history[-1].outcome == "slow"
+        assert main(["task", "show", "news", "a", "--daemon", it.url]) == 0
+        assert "four fifths of its lease have passed" in capsys.readouterr().out

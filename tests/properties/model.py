@@ -519,7 +519,7 @@ class Model:
     def extend(self, token: int, seconds: float | None) -> bool:
         for _, task, lease in self.leases():
             if task.token == token:
-                lease.deadline = self.now + (seconds or task.new.schedule.timeout or PROCESSING_TIMEOUT)
+                lease.renew(self.now, self.now + (seconds or task.new.schedule.timeout or PROCESSING_TIMEOUT))
                 lease.kept = lease.deadline
                 return True
         return False
@@ -745,6 +745,10 @@ class Model:
             if lease.deadline <= self.now:
                 self.expire(name, task)
                 self.projects[name].tasks[task.new.taskid].fresh = True
+            elif lease.slow_at <= self.now:
+                lease.slow_at, lease.kept = inf, lease.deadline
+                error = "four fifths of its lease have passed"
+                task.history.append(Attempt(self.wall, "slow", self.now - lease.selected_at, error))
         for id_, session in sorted(self.sessions.items(), key=lambda row: (row[1].heard_at, row[0])):
             if session.heard_at + FETCHER_TIMEOUT <= self.now:
                 self._fall_silent(id_, session)
@@ -813,7 +817,7 @@ class Model:
 
     def next_event_at(self) -> float:
         """Return when the scheduler must wake at the latest."""
-        times = [lease.deadline for _, _, lease in self.leases()]
+        times = [min(lease.slow_at, lease.deadline) for _, _, lease in self.leases()]
         times += [until for _, until in self.waiters.values()]
         times += [session.rest_until for session in self.sessions.values() if session.rest_until > self.now]
         times += [
@@ -960,7 +964,7 @@ class Model:
         for _, _, lease in self.leases():
             length = lease.kept - lease.selected_at
             latest = now + length if other_boot else min(lease.kept, now + length)
-            lease.deadline = max(latest, now + FETCHER_TIMEOUT)
+            lease.renew(now, max(latest, now + FETCHER_TIMEOUT))
             if other_boot:
                 lease.selected_at, lease.kept = now, lease.deadline
         holders = {lease.session for _, _, lease in self.leases()}

@@ -22,6 +22,7 @@ class Lease:
 
     Attributes:
         kept: deadline as stored, which is not written anew when a start has moved it.
+        slow_at: when four fifths of it will have passed; inf once that was noted.
         place: index among all dispatches.
     """
 
@@ -33,6 +34,14 @@ class Lease:
     place: int
     deferred: NewTask | None = None
     check: int = 0
+    slow_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.slow_at = self.deadline - 0.2 * (self.deadline - self.selected_at)
+
+    def renew(self, now: float, deadline: float) -> None:
+        """Move the deadline, with the time from now on as the whole of the lease."""
+        self.deadline, self.slow_at = deadline, deadline - 0.2 * (deadline - now)
 
 
 class Attempt(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import count
-from math import inf
+from math import ceil, inf
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -637,11 +637,15 @@ class SchedulerBesideModel(RuleBasedStateMachine):
             assert sorted(again[missing]) == sorted(leased)
 
     def pass_seconds(self, seconds: int) -> None:
-        """Pass time; the scheduler sleeps through it as far as it can."""
+        """Pass time; the scheduler sleeps through it as far as it can, and wakes at a multiple of 1/64 s.
+
+        Four fifths of a lease are no such multiple, as all other times are, which are exact for that.
+        """
         end = self.world.elapsed + seconds
         while self.world.elapsed < end:
             self.model.age_freshness()
-            self.world.elapsed = min(end, max(self.world.elapsed, self.world.next_wake()))
+            wake_at = min(end, self.world.next_wake())
+            self.world.elapsed = max(self.world.elapsed, ceil(wake_at * 64) / 64)
             self.take_turn()
             self.settle()
 

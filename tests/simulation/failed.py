@@ -16,7 +16,7 @@ def wrong_failures(kept: WriteSet) -> str:
     attempts = Counter(
         (each.project, each.taskid)
         for each in kept.attempts
-        if each.attempt.outcome not in ("success", "expired", "upstream")
+        if each.attempt.outcome not in ("success", "expired", "upstream", "slow")
     )
     failures = Counter((failure.project, failure.taskid) for _, failure in kept.failures)
     if missing := attempts - failures:

@@ -32,6 +32,7 @@ H1   free, running and hung places of a fetcher are those of its hello          
 P1   each task goes to the best waiting fetcher that could take it                     (ranks)
 P2   no task is dispatched while the store has a due one that has to go before it      (ranks)
 P3   no task is dispatched before a ready one that goes before it by the project's order  (ranks)
+T1   four fifths of a lease are noted when they have passed                            (leases)
 D1   the same seed gives the same trace, whatever the store and the order of hashes    (test_seeds)
 
 Within a turn a task may go through several states. Its possible states are a set, which every event narrows:
@@ -617,6 +618,10 @@ class Judge:
             self.crowds.fed(name.project)
         self._flow_on(turn, numbers)
         self._look_at_failures(turn, numbers)
+        for kept in turn.kept.attempts:
+            if kept.attempt.outcome == "slow" and kept.project in numbers:
+                name = Name(numbers[kept.project], kept.taskid)
+                self.leases.slow(name, self._token(name))
         self.ranks.begin(turn.kept.operations)
         greatest, handed = self._greatest, self.handed_to
         handed.clear()

@@ -1,4 +1,5 @@
-"""Leases with their fetchers and times, for laws S3 and S7.
+"""Leases with their fetchers and times, for laws S3 and S7, and law T1: when four fifths of one have passed, and not
+before, that is noted, once until it is extended.
 
 A lease is *in force* as long as nothing may have ended it: a report, a release, a hello that shows it to be lost, its
 deadline, the silence of its fetcher, the end of its task. A restart of the scheduler gives fetchers time to be heard,
@@ -32,7 +33,7 @@ class Leases:
         self._check_capacity(name, session)
         self._truth.mentioned.setdefault(session, {})[task.token] = number
         until = at + timeout_of(name.taskid)
-        self._truth.journal.put(self._truth.leases, task.token, Lease(name, session, number, until, until))
+        self._truth.journal.put(self._truth.leases, task.token, Lease(name, session, number, until, until, since=at))
         self._truth.journal.put(self._truth.in_force, task.token, True)
 
     def states(self, session: str, hello: dict[str, Any]) -> None:
@@ -50,11 +51,21 @@ class Leases:
 
     def extend(self, token: int, lease: Lease, seconds: float | None) -> None:
         """Extend a lease to ``seconds`` from now, even an expired one that the scheduler has not ended yet."""
-        until = self._world.clock.now + (seconds or timeout_of(lease.name.taskid))
+        now = self._world.clock.now
+        until = now + (seconds or timeout_of(lease.name.taskid))
         latest = max(until, lease.latest)
-        renewed = lease._replace(until=until, latest=latest, ended=False)
+        renewed = lease._replace(until=until, latest=latest, ended=False, since=now, is_slow=False)
         self._truth.journal.put(self._truth.leases, token, renewed)
         self._truth.journal.put(self._truth.in_force, token, True)
+
+    def slow(self, name: Name, token: int) -> None:
+        """Judge law T1 of a lease of which it is noted now that four fifths have passed."""
+        lease, at = self._truth.leases.get(token), self._world.clock.now
+        if lease is None or lease.is_slow:
+            raise Violation("T1", name.taskid, "it is noted as slow, but it has no lease, or was noted already")
+        if at < lease.since + 0.8 * (lease.until - lease.since) - EPSILON:
+            raise Violation("T1", name.taskid, f"it is noted as slow {at - lease.since:.3f} s after {lease}")
+        self._truth.journal.put(self._truth.leases, token, lease._replace(is_slow=True))
 
     def end(self, token: int) -> None:
         """Record that something may have ended the lease, if there is one."""
@@ -96,7 +107,7 @@ class Leases:
         length = timeout_of(lease.name.taskid)
         until = max(min(lease.until, at + length), at + FETCHER_TIMEOUT)
         latest = max(lease.latest if same_boot else at + LONGEST_LEASE, at + FETCHER_TIMEOUT)
-        self._truth.leases[token] = lease._replace(until=until, latest=latest, ended=False)
+        self._truth.leases[token] = lease._replace(until=until, latest=latest, ended=False, since=at, is_slow=False)
         self._truth.in_force[token] = True
         self._truth.mentioned.setdefault(lease.session, {})[token] = lease.number
 

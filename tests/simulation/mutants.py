@@ -247,6 +247,27 @@ def _leases_end_early(replace_: Replace) -> None:
     original = replace_(TaskQueue, "lease", lease)
 
 
+def _extensions_leave_the_warning(replace_: Replace) -> None:
+    def renew(self: Lease, now: Boot, deadline: Boot) -> None:
+        self.deadline = deadline
+        self.slow_at = min(self.slow_at, deadline)
+
+    replace_(Lease, "renew", renew)
+
+
+def _slow_again_and_again(replace_: Replace) -> None:
+    replace_(Lease, "note_slow", lambda self: self.put_off(0.0))
+
+
+def _slow_task_stays_unlisted(replace_: Replace) -> None:
+    def note_slow(self: TaskQueue, changes: Changes, task: Task) -> None:
+        unlisted = task.unlisted
+        original(self, changes, task)
+        task.unlisted = unlisted
+
+    original = replace_(TaskQueue, "note_slow", note_slow)
+
+
 def _additive_credit(replace_: Replace) -> None:
     def state(self: Session, hello: Hello, now: Boot) -> None:
         before = self.usable
@@ -918,6 +939,9 @@ MUTANTS: Final = (
     Mutant("forget who holds what after a restart", "S3", _forget_who_holds_what),
     Mutant("leases never expire", "L1 L2", _leases_never_expire),
     Mutant("leases end early", "S3", _leases_end_early),
+    Mutant("an extended lease is slow as if it had not been", "T1", _extensions_leave_the_warning),
+    Mutant("a slow lease is noted again and again", "T1", _slow_again_and_again),
+    Mutant("a slow task that was made and dispatched at once is not listed", "S12", _slow_task_stays_unlisted),
     Mutant("a timer is forgotten", "L2", _timer_forgotten),
     Mutant("a look-up older than its decision", "S2", _look_up_older_than_decision),
     Mutant("a zombie scheduler writes", "S10", _zombie_scheduler),

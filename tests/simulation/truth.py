@@ -95,6 +95,8 @@ class Lease(NamedTuple):
         until: true time until which it is surely in force, unless something ends it.
         latest: true time at which it has surely expired.
         ended: whether something may have ended it.
+        since: true time of its dispatch, of its last extension, or of a later start of the scheduler.
+        is_slow: whether it was noted since then that four fifths of it had passed.
     """
 
     name: Name
@@ -103,6 +105,8 @@ class Lease(NamedTuple):
     until: float
     latest: float
     ended: bool = False
+    since: float = 0.0
+    is_slow: bool = False
 
 
 class Answer(NamedTuple):

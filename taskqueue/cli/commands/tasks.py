@@ -439,12 +439,17 @@ def _fields(task: TaskReply) -> dict[str, str]:
         "finished": local(task.finished_at),
         "crashes": f"{task.crashes} of its fetchers fell silent while they ran it" if task.crashes else "",
         "dropped": f"{local(task.bare_since)}: its url, body and history" if task.bare_since else "",
-        "lease": f"{duration_text(task.lease_seconds)} left, held by {task.fetcher}" if task.session else "",
+        "lease": _lease(task) if task.session else "",
         "schedule": " ".join(f"{name}={value}" for name, value in schedule.items() if value),
         "body": packed_text(task.body),
         "result": _result(task),
     }
     return {name: value for name, value in fields.items() if value}
+
+
+def _lease(task: TaskReply) -> str:
+    slow = ", four fifths have passed" if task.history and task.history[0].outcome == "slow" else ""
+    return f"{duration_text(task.lease_seconds)} left, held by {task.fetcher}{slow}"
 
 
 def _bounds(recrawl: Mapping[str, float] | None) -> str:

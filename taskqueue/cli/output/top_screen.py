@@ -174,7 +174,7 @@ def _fetcher(column: ListColumn[Fetcher]) -> Column[Fetcher]:
 FETCHER_NAME: Final = COLUMNS[0]
 FETCHER_CELLS: Final = tuple(map(_fetcher, COLUMNS[1:]))
 FETCHER_FIRST: Final = (
-    "holds", "hung", "state", "oldest", "failed", "silent", "done", "priority", "address", "projects",
+    "holds", "hung", "slow", "state", "oldest", "failed", "silent", "done", "priority", "address", "projects",
 )  # fmt: skip
 
 

@@ -23,7 +23,6 @@ from math import inf
 from typing import Final
 
 from taskqueue.core.model.task import NO_FLOOR, Task
-from taskqueue.protocol.fields import Boot
 
 SWEEP_AT_LEAST: Final = 64
 """Tombstones below which a sweep does not pay."""
@@ -142,7 +141,11 @@ class Head:
 
 
 class Processing:
-    """All processing tasks, by token, next deadline first; always in memory, as capacities bound their number."""
+    """All processing tasks, by token; always in memory, as capacities bound their number.
+
+    Each is in the heap by the time at which four fifths of its lease have passed. Only then, which few tasks see, does
+    its deadline get an entry: so a dispatch costs one entry.
+    """
 
     __slots__ = ("heap", "leased")
 
@@ -153,14 +156,14 @@ class Processing:
     def __len__(self) -> int:
         return len(self.leased)
 
-    def add(self, task: Task, deadline: Boot) -> None:
-        """Add a task whose lease ends at ``deadline`` (boot-clock seconds)."""
+    def add(self, task: Task, at: float) -> None:
+        """Add a task whose lease has to be looked at ``at`` that time (boot-clock seconds)."""
         self.leased[task.token] = task
-        heappush(self.heap, (deadline, task.token))
+        heappush(self.heap, (at, task.token))
 
-    def extend(self, task: Task, deadline: Boot) -> None:
-        """Move the deadline of a lease."""
-        heappush(self.heap, (deadline, task.token))
+    def look_at(self, task: Task, at: float) -> None:
+        """Set the time at which the lease has to be looked at next, which its task has as well."""
+        heappush(self.heap, (at, task.token))
         if len(self.heap) > 2 * len(self.leased) + SWEEP_AT_LEAST:
             self._sweep()
 
@@ -171,22 +174,29 @@ class Processing:
             self._sweep()
 
     def first(self) -> Task | None:
-        """Return the task whose lease runs out next; None if there is none."""
+        """Return the task whose lease has to be looked at next; None if there is none."""
         heap = self.heap
         while heap:
-            deadline, token = heap[0]
+            at, token = heap[0]
             task = self.leased.get(token)
-            if task is not None and task.lease is not None and task.lease.deadline == deadline:
+            if task is not None and task.lease is not None and at in (task.lease.slow_at, task.lease.deadline):
                 return task
             heappop(heap)
         return None
 
     def next_at(self) -> float:
-        """Return when the next lease runs out, in boot-clock seconds; inf if there is none."""
-        first = self.first()
-        return inf if first is None or first.lease is None else first.lease.deadline
+        """Return when the next lease has to be looked at, in boot-clock seconds; inf if there is none."""
+        return inf if self.first() is None else self.heap[0][0]
+
+    def next_deadline(self) -> float:
+        """Return when the next lease runs out, in boot-clock seconds; inf if there is none. Costs a pass over all."""
+        return min((task.lease.deadline for task in self.leased.values() if task.lease), default=inf)
 
     def _sweep(self) -> None:
-        """Remove heap entries of moved deadlines and ended leases."""
-        self.heap = [(task.lease.deadline, token) for token, task in self.leased.items() if task.lease]
+        """Remove heap entries of moved times and ended leases."""
+        self.heap = [
+            (task.lease.slow_at if task.lease.slow_at < task.lease.deadline else task.lease.deadline, token)
+            for token, task in self.leased.items()
+            if task.lease
+        ]
         heapify(self.heap)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from math import inf
+from typing import Final
+
 from mypy_extensions import mypyc_attr
 
 from taskqueue.core.model.edges import Links
 from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.values import NewTask
+
+LAST_PART: Final = 0.2
+"""Part of a lease that is left when its task is noted as slow."""
 
 
 @mypyc_attr(acyclic=True)
@@ -21,9 +27,11 @@ class Lease:
         deferred: a ``force_update`` that came meanwhile; takes effect when the lease ends.
         check: number of the project's check phase in which the task was dispatched as a check; 0 if it was not.
         links: edges of the deferred update, which count from its arrival on; None if it has none.
+        slow_at: boot-clock seconds at which four fifths of it will have passed, counted from its last extension, or the
+            daemon's start; inf once that was noted. Not stored.
     """
 
-    __slots__ = ("check", "deadline", "deferred", "links", "number", "selected_at", "session")
+    __slots__ = ("check", "deadline", "deferred", "links", "number", "selected_at", "session", "slow_at")
 
     def __init__(
         self,
@@ -34,6 +42,7 @@ class Lease:
         deferred: NewTask | None = None,
         check: int = 0,
         links: Links | None = None,
+        slow_at: float = 0.0,
     ) -> None:
         self.session = session
         self.number = number
@@ -42,10 +51,26 @@ class Lease:
         self.deferred = deferred
         self.check = check
         self.links = links
+        self.slow_at = slow_at or deadline - LAST_PART * (deadline - selected_at)
+
+    @property
+    def is_slow(self) -> bool:
+        """True if four fifths of it have passed, and that was noted."""
+        return self.slow_at == inf
 
     def put_off(self, seconds: float) -> None:
         """Move the deadline, because the task is to be started ``seconds`` later."""
         self.deadline = Boot(self.deadline + seconds)
+        self.slow_at += seconds
+
+    def renew(self, now: Boot, deadline: Boot) -> None:
+        """Move the deadline, with the time from now on as the whole of the lease."""
+        self.deadline = deadline
+        self.slow_at = deadline - LAST_PART * (deadline - now)
+
+    def note_slow(self) -> None:
+        """Record that it was noted that four fifths have passed."""
+        self.slow_at = inf
 
     def defer_edges(self, links: Links | None) -> None:
         """Keep the edges of the deferred update; None if it has none."""

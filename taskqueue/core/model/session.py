@@ -108,6 +108,7 @@ class Session:
         leases: leased tasks by token, oldest first.
         done, failed: numbers of successful and failed attempts of its leases; timeouts are failures.
         ended: ended leases that still occupy places, by token, the oldest first.
+        slow: number of its leases of which four fifths have passed.
         usable: its capacity less the hung places that its last hello stated beyond the tokens that it named.
         hung: hung places in its last hello; None if there were none.
         hung_since: boot-clock seconds since when the first of these hangs.
@@ -161,6 +162,7 @@ class Session:
         "saved_at",
         "select_number",
         "siblings",
+        "slow",
         "suspects",
         "usable",
         "waits",
@@ -187,6 +189,7 @@ class Session:
         self.done = 0
         self.failed = 0
         self.ended: dict[int, EndedLease] = {}
+        self.slow = 0
         self.hung: Hung | None = None
         self.hung_since = 0.0
         self.recalled = False
@@ -289,6 +292,10 @@ class Session:
         self.ended.clear()
         self.hung = None
 
+    def count_slow(self, by: int) -> None:
+        """Count that many more leases of the fetcher of which four fifths have passed, or fewer."""
+        self.slow += by
+
     def recall(self) -> bool:
         """Record that the fetcher is to be asked for a hello; return False if it already was, or has sent none."""
         is_asked, self.recalled = self.recalled, True
@@ -363,6 +370,7 @@ class Session:
             slots=self.concurrency if self.capacity else 0,
             free=max(0, self.room),
             hung=self.hung_view(now),
+            slow=self.slow,
         )
 
     def hung_view(self, now: Boot) -> HungPlaces | None:

@@ -193,7 +193,7 @@ class TaskQueue:
         task.token = token
         task.lease = lease
         task.unlisted = not task.kept_state and task.links is None
-        self.processing.add(task, lease.deadline)
+        self.processing.add(task, lease.slow_at)
         changes.touch(task)
         return wait
 
@@ -201,7 +201,7 @@ class TaskQueue:
         """Add a processing task loaded from the store."""
         self.tasks[task.taskid] = task
         task.lease = lease
-        self.processing.add(task, lease.deadline)
+        self.processing.add(task, lease.slow_at)
         if self.slots is not None:
             self.slots.restore_lease(task.slot)
 
@@ -212,12 +212,22 @@ class TaskQueue:
                 task.unlisted = False
                 changes.touch(task)
 
-    def extend(self, changes: Changes, task: Task, deadline: Boot) -> None:
+    def extend(self, changes: Changes, task: Task, now: Boot, deadline: Boot) -> None:
         """Move the deadline (boot-clock seconds) of the task's lease."""
         if task.lease is None:
             raise Corrupt(f"task {task.taskid} is extended but not leased")
-        task.lease.deadline = deadline
-        self.processing.extend(task, deadline)
+        task.lease.renew(now, deadline)
+        self.processing.look_at(task, task.lease.slow_at)
+        changes.touch(task)
+
+    def note_slow(self, changes: Changes, task: Task) -> None:
+        """Record that four fifths of the task's lease have passed; the next time to look at it is its deadline."""
+        if task.lease is None:
+            raise Corrupt(f"task {task.taskid} is slow but not leased")
+        task.lease.note_slow()
+        self.processing.look_at(task, task.lease.deadline)
+        # Its attempts change while it runs, which its record by taskid must show.
+        task.unlisted = False
         changes.touch(task)
 
     def succeed(self, changes: Changes, task: Task, attempt: Attempt) -> None:

@@ -58,6 +58,8 @@ CRASHED: Final = "its fetcher fell silent while it ran"
 TIMED_OUT: Final = "timeout"
 """Outcome and error of an attempt whose lease has run out."""
 
+SLOW: Final = "four fifths of its lease have passed"
+
 REASON_CHARS: Final = 300
 """Characters of the reason for a pause, which quotes the last error, at most."""
 
@@ -162,6 +164,15 @@ def expire(turn: TurnState, project: Project, task: Task) -> None:
     _fail_project(turn, project, lease, TIMED_OUT)
     if lease.deferred is not None:
         apply_deferred(turn, project, task, lease, lease.deferred)
+
+
+def note_slow(turn: TurnState, project: Project, task: Task, lease: Lease) -> None:
+    """Note in the history of a task that four fifths of its lease have passed; the lease goes on."""
+    session = turn.state.sessions[lease.session]
+    session.count_slow(1)
+    project.queue.note_slow(turn.changes, task)
+    seconds = turn.now.boot - lease.selected_at
+    turn.note_attempt(task, Attempt(turn.now.wall, "slow", session.label, seconds, SLOW))
 
 
 def give_back(turn: TurnState, project: Project, task: Task) -> None:

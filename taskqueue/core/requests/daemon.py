@@ -87,6 +87,7 @@ def show_daemon(turn: TurnState, request: DaemonShow) -> DaemonReply:
         holds=memory.leases,
         hung=sum(session.hung_places for session in fetching),
         beyond=sum(session.beyond for session in fetching),
+        slow=sum(session.slow for session in fetching),
         task_bytes=memory.heads + memory.leased + memory.deferred,
         task_bytes_most=state.config.queue_bytes,
         has_room=state.config.has_room,

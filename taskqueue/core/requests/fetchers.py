@@ -385,6 +385,7 @@ def _fetcher_reply(state: State, n: int, name: str, sessions: list[Session]) -> 
         holds=sum(len(session.leases) for session in fetching),
         hung=sum(session.hung_places for session in fetching),
         beyond=sum(session.beyond for session in fetching),
+        slow=sum(session.slow for session in fetching),
     )
 
 
@@ -410,6 +411,7 @@ def list_fetchers(turn: TurnState, message: Fetchers) -> FetchersReply:
         holds=sum(len(session.leases) for session in page.found),
         hung=sum(session.hung_places for session in page.found),
         beyond=sum(session.beyond for session in page.found),
+        slow=sum(session.slow for session in page.found),
         away=away,
     )
 

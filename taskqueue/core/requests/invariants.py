@@ -205,6 +205,9 @@ def _check_session(state: State, session: Session) -> Iterator[str]:
             yield f"has task {task.taskid!r} by the lease of another session"
         if task.project not in state.projects.by_number:
             yield f"has task {task.taskid!r} of an unknown project"
+    slow = sum(task.lease is not None and task.lease.is_slow for task in session.leases.values())
+    if session.slow != slow:
+        yield f"{session.slow} of its leases are counted as slow, {slow} are"
     if session.last_hello and session.label in state.drained and not session.draining:
         yield "is not draining, although its name is drained"
 

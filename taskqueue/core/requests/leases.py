@@ -22,6 +22,7 @@ from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fetchers import Extend, Release, TokensReply
+from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.messages import Incoming
 from taskqueue.protocol.tasks import Done, DoneReply
 
@@ -52,8 +53,11 @@ def _done(turn: TurnState, session: Session, incoming: Incoming) -> DoneReply:
 def extend(turn: TurnState, session: Session, message: Extend) -> TokensReply:
     """Move deadlines to ``seconds`` from now, by default the tasks' timeouts; leases not in force are stale."""
     in_force, reply = _in_force(turn.state, message)
+    now = turn.now.boot
     for project, task in in_force:
-        project.queue.extend(turn.changes, task, turn.now.boot + (message.seconds or timeout_of(task, project)))
+        lease = lease_of(task)
+        turn.state.sessions[lease.session].count_slow(-lease.is_slow)
+        project.queue.extend(turn.changes, task, now, Boot(now + (message.seconds or timeout_of(task, project))))
         turn.touch(project)
     return reply
 

@@ -226,7 +226,9 @@ def _of_running(turn: TurnState, task: Task) -> str:
         return "is processing"
     who = turn.state.sessions[lease.session].label
     ends = _in(lease.deadline - now.boot)
-    return f"has been processing on {who} for {duration_text(now.boot - lease.selected_at)}; its lease ends {ends}"
+    slow = ", four fifths of it have passed" if lease.is_slow else ""
+    held = duration_text(now.boot - lease.selected_at)
+    return f"has been processing on {who} for {held}; its lease ends {ends}{slow}"
 
 
 def _of_over(turn: TurnState, project: Project, task: Task) -> str:
@@ -455,7 +457,7 @@ def _asks(session: Session, project: Project) -> bool:
 def _all_running(turn: TurnState, project: Project) -> str:
     running, blocked = len(project.queue.processing), project.queue.counts[BLOCKED]
     others = f"{_tasks(blocked, 'blocked')}" if blocked else "no others"
-    ends = _in(project.queue.processing.next_at() - turn.now.boot)
+    ends = _in(project.queue.processing.next_deadline() - turn.now.boot)
     return f"{_tasks(running, 'processing')} and {others}; the next lease ends {ends}{_silent_holder(turn, project)}"
 
 

@@ -28,7 +28,7 @@ LEAST_DECADES: Final = 12.0
 LABEL_ROOM: Final = 6.5
 """Percent of the line that a wait needs to show its duration."""
 
-KIND: Final = {"success": "good", "expired": "mute", "upstream": "mute"}
+KIND: Final = {"success": "good", "expired": "mute", "upstream": "mute", "slow": "mute"}
 """Colours by outcome; all other outcomes are bad."""
 
 

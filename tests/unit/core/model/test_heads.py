@@ -172,6 +172,6 @@ def test_a_lease_that_is_extended_again_and_again_takes_no_more_memory() -> None
     assert extended.lease is not None
     for deadline in range(100, 5100):
         extended.lease.deadline = Boot(float(deadline))
-        processing.extend(extended, Boot(float(deadline)))
+        processing.look_at(extended, float(deadline))
     assert processing.first() is steady
     assert len(processing.heap) < 200

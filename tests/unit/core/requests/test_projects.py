@@ -548,7 +548,7 @@ def test_a_history_tells_of_successes_and_timeouts_too(world: World) -> None:
     world.advance(6)
     fetcher.done("a")
 
-    assert [attempt.outcome for attempt in world.show("a").history] == ["success", "timeout"]
+    assert [attempt.outcome for attempt in world.show("a").history] == ["success", "timeout", "slow"]
 
 
 def test_a_success_stays_in_the_history_of_a_task_that_is_restarted(world: World) -> None:

@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from taskqueue.protocol.fetchers import Fetchers, FetchersReply
+from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.store.records import layout
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import HOUR, bring, comes_after, rest, run_out
 
@@ -144,3 +147,102 @@ def test_a_restart_of_the_daemon_ends_no_lease(world: World, clean: bool) -> Non
     rest(fetcher)
     assert other.taken == []
     assert fetcher.done("a") == "done"
+
+
+# ---------------------------------------------------------------------------------------- slow
+
+
+def slow(world: World) -> list[tuple[str, float]]:
+    """List outcome and seconds of the task's attempts, the newest first."""
+    return [(each.outcome, each.seconds) for each in world.show("a").history]
+
+
+def test_when_four_fifths_of_a_lease_have_passed_the_history_of_the_task_says_so(world: World) -> None:
+    fetcher = bring(world, "processing")
+    run_out(world, fetcher, 479)
+    assert slow(world) == []
+
+    run_out(world, fetcher, 1)
+    shown = world.show("a")
+    assert (shown.state, shown.lease_seconds) == ("processing", 120)
+    assert [(each.outcome, each.fetcher, each.error) for each in shown.history] == [
+        ("slow", "fetcher", "four fifths of its lease have passed")
+    ]
+    run_out(world, fetcher, 119)
+    assert len(slow(world)) == 1
+    run_out(world, fetcher, 1)
+    assert slow(world) == [("timeout", 600), ("slow", 480)]
+
+
+def test_a_task_that_ends_before_is_never_slow(world: World) -> None:
+    fetcher = bring(world, "processing")
+    run_out(world, fetcher, 479)
+    fetcher.done("a")
+    world.advance(HOUR)
+
+    assert slow(world) == [("success", 479)]
+
+
+def test_an_extension_moves_the_warning_and_a_later_one_comes_again(world: World) -> None:
+    fetcher = bring(world, "processing")
+    run_out(world, fetcher, 400)
+    fetcher.extend("a")
+    run_out(world, fetcher, 479)
+    assert slow(world) == []
+    run_out(world, fetcher, 1)
+    assert slow(world) == [("slow", 880)]
+
+    fetcher.extend("a", seconds=100)
+    run_out(world, fetcher, 80)
+    assert slow(world) == [("slow", 960), ("slow", 880)]
+    fetcher.done("a")
+    assert slow(world)[0] == ("success", 960)
+
+
+def test_slow_tasks_of_a_fetcher_are_counted_until_they_end_or_are_extended(world: World) -> None:
+    world.push("news", task("a"), task("b"))
+    fetcher = world.fetcher()
+    run_out(world, fetcher, 480)
+    assert counted(world) == (2, 2)
+    fetcher.extend("a")
+    assert counted(world) == (1, 1)
+    fetcher.done("b")
+
+    assert counted(world) == (0, 0)
+
+
+def counted(world: World) -> tuple[int, int]:
+    """Return the slow leases of the only fetcher, and of all."""
+    reply = world.ask(FetchersReply, Fetchers(session="person", n=world.n()))
+    (view,) = reply.fetchers
+    return view.slow, reply.slow
+
+
+def test_after_a_restart_four_fifths_of_what_is_left_count(world: World) -> None:
+    fetcher = bring(world, "processing")
+    run_out(world, fetcher, 500)
+    world.restart()
+    fetcher.hello(capacity=0)
+    run_out(world, fetcher, 79)
+    assert slow(world) == [("slow", 480)]
+    run_out(world, fetcher, 1)
+
+    assert slow(world) == [("slow", 580), ("slow", 480)]
+
+
+def test_a_clear_leaves_nothing_of_the_history_of_a_slow_task(world: World) -> None:
+    fetcher = bring(world, "processing")
+    run_out(world, fetcher, 480)
+    world.crash()
+    world.do("clear")
+    world.settle()
+
+    assert not world.disk.families[layout.HISTORY].keys
+
+
+def test_why_says_of_a_running_task_that_it_is_slow(world: World) -> None:
+    fetcher = bring(world, "processing")
+    run_out(world, fetcher, 480)
+    said = world.ask(WhyReply, Why(session="person", n=world.n(), project="news", taskid="a")).sentence
+
+    assert said.endswith("its lease ends in 2 min, four fifths of it have passed")
