@@ -192,8 +192,9 @@ attack: $(STAMP) ## a real daemon beside every kind of bad peer, without and wit
 	$(BIN)/python -m tests.attack --report
 	$(BIN)/python -m tests.attack.page
 
-walk: $(STAMP) ## five network namespaces as machines: what strangers, wrong keys and revoked keys are told
+walk: $(STAMP) programs ## network namespaces as machines: what strangers are told; from nothing to production, with Prometheus
 	$(BIN)/python -m tests.walk
+	$(BIN)/python -m tests.walk.production
 
 chaos: $(STAMP) ## kills, power cuts, a failing disk and damage beneath a real daemon, ten minutes, and its ledger
 	$(BIN)/python -m tests.chaos --write

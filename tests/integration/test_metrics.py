@@ -8,18 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import select
 import shutil
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Final
 
 import httpx
 import pytest
@@ -31,6 +26,7 @@ from taskqueue.web.options import WebOptions
 from tests.free_address import free_address
 from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory
 from tests.integration.nursery import Forked
+from tests.prometheus import Prometheus
 from tools import reference
 
 ROOT: Final = Path(__file__).parents[2]
@@ -173,45 +169,6 @@ def test_of_a_daemon_that_is_away_it_is_said_that_it_is_not_ready(
 # ---------------------------------------------------------------------------------------- Prometheus
 
 
-class Prometheus:
-    """Real Prometheus that scrapes a page each second, the first time five seconds after its start."""
-
-    def __init__(self, folder: Path, target: str) -> None:
-        command = shutil.which("prometheus")
-        assert command is not None, "prometheus is missing: apt-get install prometheus"
-        self._url = f"http://{free_address()}"
-        config = folder / "prometheus.yml"
-        config.write_text(CONFIG % (ALERTS, target))
-        with (folder / "prometheus.log").open("w") as log:
-            self.process = subprocess.Popen(
-                [
-                    command, f"--config.file={config}", f"--storage.tsdb.path={folder / 'series'}",
-                    f"--web.listen-address={self._url.removeprefix('http://')}",
-                ],
-                stdout=log, stderr=log,
-            )  # fmt: skip
-
-    def ask(self, path: str) -> Any:
-        """Fetch an answer of its API; None while it does not listen yet."""
-        try:
-            with urllib.request.urlopen(f"{self._url}/api/v1/{path}", timeout=WAIT_SECONDS) as reply:
-                return json.load(reply)["data"]
-        except (urllib.error.URLError, ConnectionError):
-            return None
-
-    def value(self, expression: str) -> float | None:
-        """Return the value of an expression with one series at most."""
-        found = self.ask(f"query?query={quote(expression)}")
-        return float(found["result"][0]["value"][1]) if found and found["result"] else None
-
-    def wait_for(self, expression: str, value: float) -> None:
-        """Ask until the expression has this value."""
-        until = time.monotonic() + WAIT_SECONDS
-        while (found := self.value(expression)) != value:
-            assert time.monotonic() < until, f"{expression} is {found}, not {value}"
-            select.select([], [], [], 0.02)
-
-
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[Callable[[Daemon, str], None]]:
     """Start a web process for a daemon at an address; it listens when this returns."""
@@ -235,7 +192,7 @@ def prometheus(tmp_path: Path) -> Iterator[Callable[[str], Prometheus]]:
     started: list[Prometheus] = []
 
     def start(target: str) -> Prometheus:
-        started.append(Prometheus(tmp_path, target))
+        started.append(Prometheus(tmp_path, CONFIG % (ALERTS, target), free_address()))
         return started[-1]
 
     yield start
