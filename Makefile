@@ -232,6 +232,7 @@ bench: $(BENCH_STAMP) ## every benchmark in a short form, a quarter of an hour, 
 	$(BENCH).latency --save --rounds 2 --probes 100 $(BUILDS)
 	$(BENCH).lateness --save --rounds 1 --timers 20000 --seconds 2 --far 100000 $(BUILDS)
 	$(BENCH).idle --save --tasks 100000 --seconds 20 $(BUILDS)
+	$(BENCH).sizing --save --rounds 1 --tasks 20000
 	$(BENCH).slots --save --only core,daemon,scrapy --slots 1k,10k --tasks 50000 --measured 40000
 	$(BENCH).web --save --rounds 1 --tasks 100000
 	$(BENCH).keys --save --rounds 2 --tasks 20000 --probes 100 --connections 300 $(BUILDS)
@@ -255,6 +256,7 @@ bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tas
 	$(BENCH).overdue $(BUILDS)
 	$(BENCH).idle --save --rounds 3 $(BUILDS)
 	$(BENCH).idle_clients
+	$(BENCH).sizing --save
 	$(BENCH).slots --save --slots 1k,1m,10m --only daemon
 	$(BENCH).slots --save --slots 1k,100k,1m --only core,memory,idle,scrapy
 	$(BENCH).web --save --rounds 5

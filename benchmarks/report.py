@@ -1,4 +1,4 @@
-"""Tables and plots of benchmarks/results/*.json: its README.md, the tables of docs/why/benchmarks.md, docs/plots/*.svg.
+"""Tables and plots of benchmarks/results/*.json: its README.md, the tables of two documents, docs/plots/*.svg.
 
     python -m benchmarks.report
 
@@ -8,6 +8,8 @@ stays:
 
     <!-- table: lifecycle rate ahead -->
     <!-- end -->
+
+In docs/reference/sizing.md two tables that ``benchmarks.sizing`` makes take their places in the same way.
 
 The same results make the same pages and plots, byte for byte. Without matplotlib only the tables are made.
 """
@@ -23,10 +25,12 @@ from typing import Final
 import msgspec
 
 from benchmarks.harness import RESULTS, Result, about, load, most_rounds, tables
+from benchmarks.sizing import figure_table, machine_table
 
 ROOT: Final = Path(__file__).parents[1]
 PLOTS: Final = ROOT / "docs" / "plots"
 PAGE: Final = ROOT / "docs" / "why" / "benchmarks.md"
+SIZING: Final = ROOT / "docs" / "reference" / "sizing.md"
 README: Final = RESULTS / "README.md"
 BLOCK: Final = re.compile(
     r"(?P<begin><!-- table: (?P<name>[a-z0-9-]+)(?P<columns>( [a-z0-9_]+)*) -->\n).*?(?P<end><!-- end -->)", re.DOTALL
@@ -44,6 +48,7 @@ SECTIONS: Final = {
     "overdue": "Overdue tasks of another project",
     "growth": "Growth",
     "known": "Known tasks",
+    "sizing": "Sizes",
     "idle": "An idle daemon",
     "idle_clients": "Idle clients",
     "keys": "Keys",
@@ -69,14 +74,15 @@ class NoPlace(Exception):
 
 
 def main() -> None:
-    """Write both pages and the plots."""
+    """Write the pages and the plots."""
     results = saved()
     try:
         README.write_text(readme(results))
         PAGE.write_text(rewritten(PAGE.read_text(), results))
+        SIZING.write_text(sized(SIZING.read_text(), results))
     except NoPlace as error:
         raise SystemExit(f"benchmarks.report: {error}") from None
-    print(f"{README.relative_to(ROOT)}: {len(results)} tables; {PAGE.relative_to(ROOT)}: as its markers say")
+    print(f"{README.relative_to(ROOT)}: {len(results)} tables; {PAGE.name}, {SIZING.name}: as their markers say")
     draw_all(results)
 
 
@@ -108,6 +114,14 @@ def rewritten(page: str, results: Sequence[Result]) -> str:
     """
     by_name = {result.name: result for result in results}
     return BLOCK.sub(lambda match: _filled(match, by_name), page)
+
+
+def sized(page: str, results: Sequence[Result]) -> str:
+    """Return the page of sizes with new tables between its markers."""
+    tables_of = {"figures": figure_table, "machines": machine_table}
+    return BLOCK.sub(
+        lambda match: "\n".join([match["begin"], *tables_of[match["name"]](results), "", match["end"]]), page
+    )
 
 
 def _section(module: str, results: Sequence[Result]) -> Iterator[str]:
