@@ -257,6 +257,7 @@ bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tas
 	$(BENCH).idle --save --rounds 3 $(BUILDS)
 	$(BENCH).idle_clients
 	$(BENCH).sizing --save
+	$(BENCH).soak --save
 	$(BENCH).slots --save --slots 1k,1m,10m --only daemon
 	$(BENCH).slots --save --slots 1k,100k,1m --only core,memory,idle,scrapy
 	$(BENCH).web --save --rounds 5

@@ -49,6 +49,7 @@ SECTIONS: Final = {
     "growth": "Growth",
     "known": "Known tasks",
     "sizing": "Sizes",
+    "soak": "Soak",
     "idle": "An idle daemon",
     "idle_clients": "Idle clients",
     "keys": "Keys",

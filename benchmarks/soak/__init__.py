@@ -1,0 +1,1 @@
+"""Soak of a daemon; see ``__main__``."""
