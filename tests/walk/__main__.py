@@ -88,7 +88,7 @@ def work(it: OpenNetwork) -> None:
     task = next(line for line in it.fetcher.log("fetched").splitlines() if set(line) <= set("0123456789abcdef"))
     it.run(it.processor, "-c", REPORT, task, why="another key reports the fetcher's task")
     it.run(it.operator, "taskqueue", "status", why="one task is done, its link is ready")
-    it.run(it.fetcher, "taskqueue", "project", "pause", "news", status=1, why="a fetcher may not pause")
+    it.run(it.fetcher, "taskqueue", "project", "pause", "news", status=REFUSED, why="a fetcher may not pause")
     it.run(it.operator, "taskqueue", "project", "pause", "news", why="an operator may")
     it.run(it.operator, "taskqueue", "project", "resume", "news", why="and resume")
     it.run(it.operator, "taskqueue", "project", "set", "news", "rate=5", status=REFUSED, why="settings are an admin's")
