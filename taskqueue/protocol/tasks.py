@@ -336,6 +336,7 @@ class TaskList(Request["TaskListReply"], tag="task-list"):
         pushed_before: unix seconds: first pushed before that time; 0: any. Tasks whose first push is unknown don't
             match.
         states: without ``state``: only tasks in these states; empty: in all.
+        ignore_case: letters of either case match ``url`` and ``error``.
     """
 
     project: ProjectName
@@ -349,6 +350,7 @@ class TaskList(Request["TaskListReply"], tag="task-list"):
     pushed_since: EpochSeconds = 0.0
     pushed_before: EpochSeconds = 0.0
     states: Annotated[list[TaskState], Meta(max_length=len(get_args(TaskState)))] = []
+    ignore_case: bool = False
 
 
 class TaskListReply(Reply, tag="task-list-reply"):

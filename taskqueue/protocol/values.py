@@ -316,6 +316,7 @@ class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
             match.
         pushed_before: unix seconds: first pushed before that time; 0: any. Tasks whose first push is unknown don't
             match.
+        ignore_case: letters of either case match ``url`` and ``error``.
     """
 
     states: Annotated[list[TaskState], Meta(max_length=len(STATES))] = []
@@ -325,6 +326,7 @@ class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     since: EpochSeconds = 0.0
     pushed_since: EpochSeconds = 0.0
     pushed_before: EpochSeconds = 0.0
+    ignore_case: bool = False
 
 
 PauseSeconds = Annotated[float, Meta(gt=0, le=MAX_PAUSE_SECONDS)]

@@ -747,6 +747,9 @@ def test_tasks_are_changed_by_a_filter_and_counted(run: Run) -> None:
     assert counts(run)["delayed"] == 3
     assert run("task", "cancel", *chosen, "--yes")[1].startswith("cancelled 2 tasks of 3 scanned (operation ")
     assert counts(run)["cancelled"] == 2
+    shouted = ("news", "--url-glob", "HTTP://A/*", "--ignore-case", "--state", "cancelled")
+    assert run("task", "retry", *shouted, "--dry-run")[1].startswith("would retry 2 tasks ")
+    assert len(run("task", "list", *shouted, "--json")[1].splitlines()) == 2
     assert run("task", "retry", *chosen, "--state", "cancelled", "--yes")[1].startswith("retried 2 tasks ")
     assert run("task", "reprioritise", *chosen, "--priority", "9", "--yes")[1].startswith("reprioritised 2 tasks ")
     assert "priority  9" in run("task", "show", "news", "http://a/1")[1]

@@ -210,6 +210,7 @@ class BulkChoice(NamedTuple):
     states: tuple[TaskState, ...] = ()
     url_glob: str = ""
     error_glob: str = ""
+    ignore_case: bool = False
     until: float | None = None
     since: float | None = None
     pushed_since: float | None = None
@@ -225,6 +226,8 @@ class BulkChoice(NamedTuple):
         of_time = self.until or self.since or self.pushed_since or self.pushed_before
         return bool(self.states or self.url_glob or self.error_glob or of_time)
 
+
+IGNORE_CASE: Final = click.option("--ignore-case", is_flag=True, help="Match of letters of either case in patterns.")
 
 PUSHED_OPTIONS: Final = (
     click.option("--pushed-since", metavar="DURATION|TIME", type=times.past, help="Earliest time of the first push."),
@@ -242,6 +245,7 @@ OPTIONS: Final = (
     ),
     click.option("--url-glob", metavar="GLOB", default="", help="Pattern of the urls, such as 'https://a.org/*'."),
     click.option("--error-glob", metavar="GLOB", default="", help="Pattern of the last errors, such as '*timeout*'."),
+    IGNORE_CASE,
     click.option(
         "--since",
         metavar="DURATION|TIME",
@@ -374,6 +378,7 @@ def _begin(client: Client, project: str | None, choice: BulkChoice, change: Bulk
         states=choice.states,
         url=choice.url_glob,
         error=choice.error_glob,
+        ignore_case=choice.ignore_case,
         until=choice.until,
         since=choice.since,
         pushed_since=choice.pushed_since,

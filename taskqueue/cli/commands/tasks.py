@@ -74,6 +74,7 @@ def task() -> None:
 )
 @click.option("--url-glob", metavar="GLOB", help="Pattern of the urls, such as 'https://a.org/*'.")
 @click.option("--error-glob", metavar="GLOB", help="Pattern of the last errors, such as '*timeout*'.")
+@operations.IGNORE_CASE
 @click.option("--since", type=times.past, metavar="DURATION|TIME", help="Earliest time of the end or last run.")
 @pushed_options
 @click.option(
@@ -88,6 +89,7 @@ def list_tasks(
     states: tuple[TaskState, ...],
     url_glob: str | None,
     error_glob: str | None,
+    ignore_case: bool,
     since: float | None,
     pushed_since: float | None,
     pushed_before: float | None,
@@ -108,12 +110,12 @@ def list_tasks(
       taskqueue task list news --state failed --url-glob 'https://example.com/*'
       taskqueue task list news --state failed --since 1h --newest
       taskqueue task list news --state ready --state delayed --pushed-before 2d
-      taskqueue task list news --state failed --error-glob '*503*'
+      taskqueue task list news --error-glob '*timeout*' --ignore-case
       taskqueue task list news --state processing --oldest
       taskqueue task list news --state ready --limit 1000000 --json | jq -r .url
     """
     pushed = pushed_since, pushed_before
-    chosen = TaskQuery(project, states, url_glob, error_glob, since, newest, *pushed)
+    chosen = TaskQuery(project, states, url_glob, error_glob, since, newest, *pushed, ignore_case=ignore_case)
     if newest and not states:
         say("--newest is for processing and finished tasks; waiting ones come in their order.", err=True)
     with daemon.client() as client:
@@ -476,6 +478,7 @@ class TaskQuery(NamedTuple):
     newest: bool
     pushed_since: float | None = None
     pushed_before: float | None = None
+    ignore_case: bool = False
 
 
 def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[Page[TaskRow]]:
@@ -493,6 +496,7 @@ def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[Page[TaskRo
             limit=min(left, PAGE),
             pushed_since=chosen.pushed_since,
             pushed_before=chosen.pushed_before,
+            ignore_case=chosen.ignore_case,
         )
         yield page
         if not page.next:

@@ -124,6 +124,7 @@ def chosen(view: Operation) -> str:
     options = [f"--state {state}" for state in said.states]
     globs = (("--url-glob", said.url), ("--error-glob", said.error))
     options += [f"{option} {shlex.quote(glob)}" for option, glob in globs if glob]
+    options += ["--ignore-case"] * said.ignore_case
     times = (
         ("--since", said.since),
         ("--until", said.before),

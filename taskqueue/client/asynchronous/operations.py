@@ -39,6 +39,7 @@ class AsyncOperations:
         dry_run: bool = False,
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
+        ignore_case: bool = False,
     ) -> Operation:
         """Start an operation on all tasks of a project, or of a group, that match every condition given here.
 
@@ -59,6 +60,7 @@ class AsyncOperations:
             dry_run: change nothing, only count.
             pushed_since, pushed_before: times as above: tasks first pushed at that time or later, or before it. Tasks
                 without that time, which came before the daemon recorded it, are left out.
+            ignore_case: letters of either case match ``url`` and ``error``.
 
         Raises:
             ValueError: a time is a datetime without a time zone.
@@ -72,6 +74,7 @@ class AsyncOperations:
             since=unix_seconds_or_0("since", since),
             pushed_since=unix_seconds_or_0("pushed_since", pushed_since),
             pushed_before=unix_seconds_or_0("pushed_before", pushed_before),
+            ignore_case=ignore_case,
         )
         request = Bulk(
             action=action,

@@ -157,6 +157,7 @@ class AsyncTasks:
         limit: int = 100,
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
+        ignore_case: bool = False,
     ) -> Page[TaskRow]:
         """Return a page of a project's tasks, in the order of their state, with the errors of their last attempts.
 
@@ -174,6 +175,7 @@ class AsyncTasks:
             limit: tasks per page, 1 to 500.
             pushed_since, pushed_before: times likewise: tasks first pushed at that time or later, or before it. Tasks
                 without that time, which came before the daemon recorded it, are left out.
+            ignore_case: letters of either case match ``url`` and ``error``.
 
         Raises:
             ValueError: a time is a datetime without a time zone.
@@ -191,6 +193,7 @@ class AsyncTasks:
             limit=limit,
             pushed_since=unix_seconds_or_0("pushed_since", pushed_since),
             pushed_before=unix_seconds_or_0("pushed_before", pushed_before),
+            ignore_case=ignore_case,
         )
         reply = await self._exchange.ask(request)
         return Page(reply.tasks, reply.next)
@@ -206,6 +209,7 @@ class AsyncTasks:
         newest: bool = False,
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
+        ignore_case: bool = False,
     ) -> AsyncGenerator[TaskRow, None]:
         """Iterate over all tasks of a project, filtered as in ``list``, asked for page by page.
 
@@ -224,6 +228,7 @@ class AsyncTasks:
                 limit=500,
                 pushed_since=pushed_since,
                 pushed_before=pushed_before,
+                ignore_case=ignore_case,
             )
             for row in page.items:
                 yield row

@@ -40,6 +40,7 @@ class BlockingOperations:
         dry_run: bool = False,
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
+        ignore_case: bool = False,
     ) -> Operation:
         """Start an operation on all tasks of a project, or of a group, that match every condition given here.
 
@@ -60,6 +61,7 @@ class BlockingOperations:
             dry_run: change nothing, only count.
             pushed_since, pushed_before: times as above: tasks first pushed at that time or later, or before it. Tasks
                 without that time, which came before the daemon recorded it, are left out.
+            ignore_case: letters of either case match ``url`` and ``error``.
 
         Raises:
             ValueError: a time is a datetime without a time zone.
@@ -81,6 +83,7 @@ class BlockingOperations:
                 dry_run=dry_run,
                 pushed_since=pushed_since,
                 pushed_before=pushed_before,
+                ignore_case=ignore_case,
             )
         )
 

@@ -116,6 +116,7 @@ class BlockingTasks:
         limit: int = 100,
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
+        ignore_case: bool = False,
     ) -> Page[TaskRow]:
         """Return a page of a project's tasks, in the order of their state, with the errors of their last attempts.
 
@@ -133,6 +134,7 @@ class BlockingTasks:
             limit: tasks per page, 1 to 500.
             pushed_since, pushed_before: times likewise: tasks first pushed at that time or later, or before it. Tasks
                 without that time, which came before the daemon recorded it, are left out.
+            ignore_case: letters of either case match ``url`` and ``error``.
 
         Raises:
             ValueError: a time is a datetime without a time zone.
@@ -150,6 +152,7 @@ class BlockingTasks:
                 limit=limit,
                 pushed_since=pushed_since,
                 pushed_before=pushed_before,
+                ignore_case=ignore_case,
             )
         )
 
@@ -164,6 +167,7 @@ class BlockingTasks:
         newest: bool = False,
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
+        ignore_case: bool = False,
     ) -> Iterator[TaskRow]:
         """Iterate over all tasks of a project, filtered as in ``list``, asked for page by page.
 
@@ -182,6 +186,7 @@ class BlockingTasks:
                 limit=500,
                 pushed_since=pushed_since,
                 pushed_before=pushed_before,
+                ignore_case=ignore_case,
             )
             yield from page.items
             after, more = (page.next, bool(page.next))

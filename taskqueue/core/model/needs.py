@@ -85,6 +85,7 @@ class ListRef(NamedTuple):
         url, error: globs, the latter for the last attempt's error; empty for any.
         attempts: True to include the last attempts of tasks that have been run.
         pushed_since, pushed_before: see ``came_within``.
+        ignore_case: True if letters of either case match the globs.
     """
 
     project: int
@@ -100,6 +101,7 @@ class ListRef(NamedTuple):
     attempts: bool
     pushed_since: float = 0.0
     pushed_before: float = 0.0
+    ignore_case: bool = False
 
 
 class FoundList(Struct):

@@ -200,6 +200,7 @@ def _ref(project: Project, request: TaskList, place: Place) -> ListRef:
         attempts=which not in (PROCESSING, SUCCESS),
         pushed_since=request.pushed_since,
         pushed_before=request.pushed_before,
+        ignore_case=request.ignore_case,
     )
 
 
@@ -236,7 +237,7 @@ def _found(turn: TurnState, project: Project, ref: ListRef) -> FoundList:
 
 def _found_run(project: Project, ref: ListRef) -> FoundList:
     """Collect processing tasks from memory. The page ends before a task whose url is not in memory."""
-    pattern = glob(ref.url or "*")
+    pattern = glob(ref.url or "*", ref.ignore_case)
     found = FoundList(ref, [], {}, None)
     cost = 0
     for count, task in enumerate(_being_run(project, ref)):

@@ -133,17 +133,17 @@ def _new_attempts(turn: TurnState, ref: PageRef) -> dict[str, Attempt]:
 
 def _cost(record: OperationRecord, spec: Spec | None, last: Attempt) -> int:
     wanted = record.progress.filter
-    of_url = glob(wanted.url).cost(spec.url) if wanted.url and spec is not None else 0
-    return of_url + (error_cost(glob(wanted.error), last) if wanted.error else 0)
+    of_url = glob(wanted.url, wanted.ignore_case).cost(spec.url) if wanted.url and spec is not None else 0
+    return of_url + (error_cost(glob(wanted.error, wanted.ignore_case), last) if wanted.error else 0)
 
 
 def _matches(record: OperationRecord, task: Task, spec: Spec | None, last: Attempt) -> bool:
     wanted = record.progress.filter
     if task.bare or task.state not in _meant(record) or not _is_of_the_time(wanted, task):
         return False
-    if wanted.error and not error_matches(glob(wanted.error), last):
+    if wanted.error and not error_matches(glob(wanted.error, wanted.ignore_case), last):
         return False
-    return not wanted.url or (spec is not None and glob(wanted.url).matches(spec.url))
+    return not wanted.url or (spec is not None and glob(wanted.url, wanted.ignore_case).matches(spec.url))
 
 
 def _is_of_the_time(wanted: TaskFilter, task: Task) -> bool:

@@ -268,6 +268,7 @@ def _meant(progress: OperationProgress) -> str:
         "state": ",".join(wanted.states),
         "url": wanted.url,
         "error": wanted.error,
+        "ignore_case": "yes" if wanted.ignore_case else "",
         "before": f"{wanted.before:.0f}" if wanted.before else "",
         "since": f"{wanted.since:.0f}" if wanted.since else "",
         "pushed_since": f"{wanted.pushed_since:.0f}" if wanted.pushed_since else "",

@@ -186,7 +186,7 @@ def find_list(store: Store, ref: ListRef) -> FoundList:
         last = int.from_bytes(looked[-1][0][-KEY_BYTES:], "big")
     attempts = _attempts(store, tasks) if ref.attempts else {}
     if ref.error and ref.state in WAITING:
-        pattern = glob(ref.error)
+        pattern = glob(ref.error, ref.ignore_case)
         tasks = [task for task in tasks if error_matches(pattern, attempts.get(task.taskid, NO_ATTEMPT))]
     return FoundList(ref, tasks, attempts, None if last is None else page_past(ref.newest, last))
 
@@ -198,7 +198,7 @@ def _bound(ref: ListRef, key: int) -> bytes:
 
 def _with_error(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Entry], list[Entry]]:
     """Filter entries of finished tasks by error; return the scanned entries, and the matching ones."""
-    pattern = glob(ref.error)
+    pattern = glob(ref.error, ref.ignore_case)
     last, looked = _last_attempts(store, ref, entries)
     cost = 0
     matching: list[Entry] = []
@@ -229,7 +229,7 @@ def _last_attempts(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[li
 
 def _with_url(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Task], int | None]:
     """Return the tasks whose url matches, and the key of the last scanned task; None if all were scanned."""
-    pattern = glob(ref.url or "*")
+    pattern = glob(ref.url or "*", ref.ignore_case)
     tasks: list[Task] = []
     cost, size, last = 0, 0, None
     for task in with_specs(store, ref.project, ref.state, entries):

@@ -47,6 +47,7 @@ class TasksAsked(Struct, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
     pushed_since: EpochSeconds = 0.0
     pushed_before: EpochSeconds = 0.0
+    ignore_case: bool = False
 
 
 class TaskRef(Struct, forbid_unknown_fields=True):

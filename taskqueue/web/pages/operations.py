@@ -71,6 +71,7 @@ def row_of(view: Operation) -> Row:
 def _chosen(view: Operation) -> list[tuple[str, str]]:
     said = view.filter
     chosen = [("state", ", ".join(said.states)), ("url", said.url), ("error", said.error), ("group", view.group)]
+    chosen.append(("ignore case", "yes" * said.ignore_case))
     if view.rerun is not None:
         chosen.append(("scope", view.rerun.scope))
     if view.priority is not None:

@@ -149,6 +149,7 @@ def _filter(search: TaskSearch, now: float) -> str:
     """Return the filter of an operation on all matching tasks, as the HTTP API takes it."""
     since = round(now - (parse_duration(search.since) or 0.0), 3) if search.since else 0
     said = {"states": [search.state] if search.state else [], "url": search.url, "error": search.error, "since": since}
+    said["ignore_case"] = search.ignore_case
     return json.dumps({name: value for name, value in said.items() if value})
 
 
@@ -352,6 +353,7 @@ class TaskSearch(NamedTuple):
         since: an age such as 2d; empty for any time.
         newest: backwards, where possible.
         after: cursor of the page; empty for the first one.
+        ignore_case: letters of either case match the globs.
     """
 
     project: str
@@ -361,11 +363,13 @@ class TaskSearch(NamedTuple):
     since: str = ""
     newest: bool = False
     after: str = ""
+    ignore_case: bool = False
 
     @property
     def chosen(self) -> dict[str, object]:
         """Arguments of the address of this search, without its cursor."""
-        said = {**self._asdict(), "newest": "1" if self.newest else ""}
+        flags = {"newest": "1" if self.newest else "", "ignore_case": "1" if self.ignore_case else ""}
+        said = {**self._asdict(), **flags}
         del said["project"], said["after"]
         return said
 
@@ -386,9 +390,9 @@ def search_of(project: str, query: Mapping[str, str]) -> TaskSearch:
         raise HTTPException(400, f'state: "{state}" is none of {", ".join(STATES)}')
     if since and parse_duration(since) is None:
         raise HTTPException(400, f'since: "{since}" is not a duration such as {EXAMPLES}')
-    newest = bool(query.get("newest"))
+    newest, ignore_case = bool(query.get("newest")), bool(query.get("ignore_case"))
     return TaskSearch(
-        project, state, query.get("url", ""), query.get("error", ""), since, newest, query.get("after", "")
+        project, state, query.get("url", ""), query.get("error", ""), since, newest, query.get("after", ""), ignore_case
     )
 
 
@@ -412,6 +416,7 @@ async def find(client: AsyncClient, search: TaskSearch, now: float) -> tuple[lis
                 newest=search.newest and state not in FORWARDS_ONLY,
                 after=after,
                 limit=ROWS - len(found),
+                ignore_case=search.ignore_case,
             )
             found += [Found(state, row) for row in page.items]
             after, asked = page.next, asked + 1

@@ -141,13 +141,13 @@ CALLS: Final[tuple[Callable[[Client], object], ...]] = (
     lambda client: client.tasks.reprioritise("p", ["t"], 1),
     lambda client: client.tasks.list(
         "p", "failed", url="u", error="e", since=1.0, newest=True, after="1", limit=5, pushed_since=1.0,
-        pushed_before=2.0,
+        pushed_before=2.0, ignore_case=True,
     ),
     lambda client: client.tasks.list("p", ["failed", "ready"]),
     lambda client: client.failures("p", by="host", since=1.0, limit=5),
     lambda client: client.operations.start(
         "reschedule", project="p", group="g", states=["ready"], url="u", error="e", until=2.0, since=1.0, priority=1,
-        exetime=5.0, delay=1.0, dry_run=True, pushed_since=1.0, pushed_before=2.0,
+        exetime=5.0, delay=1.0, dry_run=True, pushed_since=1.0, pushed_before=2.0, ignore_case=True,
     ),
     lambda client: client.tasks.rerun("p", "t", scope="downstream", dry_run=True),
     lambda client: client.operations.cancel(1),

@@ -313,7 +313,7 @@ def at_limits() -> Iterator[AnyOutgoing]:
     choice: dict[str, Setting] = dict.fromkeys(SlotChoice.__struct_fields__, FLOAT)
     yield SlotReply(n=INT, slot=slot, chosen=choice, sources=dict.fromkeys(choice, WIDE * 256), tasks=[row] * 5)
     layers = [RerunLayer(INT, [TASKID])] * LAYERS_SHOWN
-    wanted = TaskFilter(url=WIDE * 256, error=WIDE * 256, states=["success"] * 6, before=FLOAT, since=FLOAT)
+    wanted = TaskFilter(["success"] * 6, WIDE * 256, WIDE * 256, before=FLOAT, since=FLOAT, ignore_case=True)
     operation = Operation(INT, "reprioritise", [NAME] * NAMES_SHOWN, True, INT, INT, INT, FLOAT, FLOAT, NAME)
     operation = replace(operation, filter=wanted, rerun=RerunProgress(TASKID, "upstream-failed", INT, layers, INT))
     yield GroupReply(n=INT, projects=INT, changed=WIDE * DETAIL_CHARS)

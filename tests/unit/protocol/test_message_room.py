@@ -107,7 +107,7 @@ def test_an_attempt_takes_no_more_than_is_told(fetcher: str, error: str, kind: s
 
 @given(st.lists(st.just("p" * 64), max_size=20), TEXTS, TEXTS)
 def test_an_operation_takes_no_more_than_is_told(projects: list[str], url: str, error: str) -> None:
-    wanted = TaskFilter(url=url, error=error, before=1.5)
+    wanted = TaskFilter(url=url, error=error, before=1.5, ignore_case=True)
     counts = (LONGEST, LONGEST, LONGEST)
 
     view = Operation(LONGEST, "reprioritise", projects, True, *counts, 1.5, 1.5, "g" * 64, wanted, -(2**31), inf)

@@ -363,12 +363,12 @@ def test_operations_are_shown_whole() -> None:
 
 
 def test_an_operation_is_shown_with_its_filter() -> None:
-    chosen = TaskFilter(states=["failed", "cancelled"], error="*time out*", before=NOON)
+    chosen = TaskFilter(states=["failed", "cancelled"], error="*time out*", before=NOON, ignore_case=True)
 
     lines = shown(of_operations([replace(RETRY, filter=chosen)])).splitlines()
     column = lines[0].index("tasks of")
     told = "".join(line[column:] for line in lines[1:]).replace(" ", "")
-    assert told.startswith("news--statefailed--statecancelled--error-glob'*timeout*'--until'2023-11-1")
+    assert told.startswith("news--statefailed--statecancelled--error-glob'*timeout*'--ignore-case--until'2023-11-1")
 
 
 def test_an_operation_that_has_not_ended_is_never_whole() -> None:

@@ -305,7 +305,7 @@ def test_a_bulk_operation_on_a_group_is_told_when_it_begins_and_in_one_entry_whe
     for name in ("news", "shop"):
         world.set(name, group="papers")
         world.push(name, task("a"), task("b"))
-    chosen = TaskFilter(states=["ready"], url="*/a")
+    chosen = TaskFilter(states=["ready"], url="*/A", ignore_case=True)
 
     world.answer(Bulk(action="cancel", group="papers", filter=chosen, n=world.n(), **ANNA))
     world.restart()
@@ -315,7 +315,7 @@ def test_a_bulk_operation_on_a_group_is_told_when_it_begins_and_in_one_entry_whe
         ("task cancel", ["news", "shop"], "papers", 2, "anna@web1"),
         ("task cancel", [], "papers", 0, "anna@web1"),
     ]
-    assert entries[1].detail.endswith("begins: state=ready url=*/a")
+    assert entries[1].detail.endswith("begins: state=ready url=*/A ignore_case=yes")
 
 
 def test_a_bulk_operation_that_is_ended_where_it_is_tells_what_it_has_changed(

@@ -167,6 +167,23 @@ def test_a_glob_picks_urls(world: World) -> None:
     assert names(world, "ready", url="HTTP*") == []
 
 
+@pytest.mark.parametrize("state", ["ready", "processing", "failed"])
+def test_a_glob_may_ignore_case(world: World, state: str) -> None:
+    world.push("news", task("a", url="http://site/Straße/A"), task("b", url="http://site/b"))
+    if state != "ready":
+        fetcher = world.fetcher()
+    if state == "failed":
+        for taskid in ("a", "b"):
+            fetcher.fail(taskid, retry=False, error=f"{taskid}: TimeoutError")
+
+    for url in ("*STRASSE/a", "*/straße/[A-Z]", "http*/Stra??e/?"):
+        assert names(world, state, url=url) == []
+        assert names(world, state, url=url, ignore_case=True) == ["a"]
+    if state == "failed":
+        assert names(world, state, error="A: timeout*", ignore_case=True) == ["a"]
+        assert names(world, state, error="A: timeout*") == []
+
+
 @pytest.mark.parametrize("state", ["ready", "processing"])
 def test_a_glob_that_matches_little_gives_short_pages_that_say_where_to_go_on(
     world: World, state: str, monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from taskqueue.core.model.operation import ENDED_KEPT
 from taskqueue.core.steps.bulk import PAGE_TASKS
@@ -397,6 +398,9 @@ def test_everything_that_the_filter_says_must_be_true(world: World) -> None:
     fetcher.hello(capacity=0)
 
     wanted = TaskFilter(states=["failed"], url="*/a/*", error="HTTP 5*", before=WALL + 10)
+    shouted = replace(wanted, url="*/A/*", error="http 5*")
+    assert bulk(world, "retry", filter=shouted).matched == 0
+    assert bulk(world, "retry", dry_run=True, filter=replace(shouted, ignore_case=True)).matched == 1
     assert bulk(world, "retry", filter=wanted).matched == 1
     assert names(world, "ready") == ["a/old"]
 

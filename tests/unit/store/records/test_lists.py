@@ -108,6 +108,7 @@ def test_globs_pick_tasks_by_url_and_by_last_error(ledger: Ledger, state: int) -
     assert names(listed(ledger, state, url="*b.org*")) == "bd"
     assert names(listed(ledger, state, url="*a.org*", error="*503")) == "ae"
     assert names(listed(ledger, state, error="no such*")) == ""
+    assert names(listed(ledger, state, url="*A.ORG*", error="http *", ignore_case=True)) == "ace"
 
 
 def test_of_what_is_over_no_url_is_read_where_the_error_does_not_match(ground: Ground, ledger: Ledger) -> None:
