@@ -28,7 +28,7 @@ from taskqueue.protocol.choices import (
     TaskState,
 )
 from taskqueue.protocol.daemon import DaemonPoint, DaemonStatus, Histogram, KeyUse, Status, StoreLevel
-from taskqueue.protocol.fetchers import Fetcher, FetcherName, FetcherPage, HungPlaces
+from taskqueue.protocol.fetchers import Fetcher, FetcherName, FetcherPage, HungPlaces, NoteOutcome
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.flows import Flow, FlowTaskStatus
 from taskqueue.protocol.insight import (
@@ -92,6 +92,7 @@ __all__ = [
     "HistoryPoint",
     "HungPlaces",
     "KeyUse",
+    "NoteOutcome",
     "Operation",
     "OperationAction",
     "Page",

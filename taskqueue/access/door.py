@@ -23,7 +23,7 @@ from taskqueue.access.rights import is_about_all, request_name, right_of, roles_
 from taskqueue.errors import Rejected
 from taskqueue.protocol.callers import EVERYBODY, USER, Caller, Right, Scope
 from taskqueue.protocol.daemon import WhoIs, WhoReply
-from taskqueue.protocol.fetchers import Extend, Hello, LeaseRef, Release
+from taskqueue.protocol.fetchers import Extend, Hello, LeaseRef, Note, NotedLease, Release
 from taskqueue.protocol.flows import FlowStage
 from taskqueue.protocol.messages import REQUESTS, AnyRequest, Flaw, Flaws, Incoming
 from taskqueue.protocol.tasks import Done, NewTasks
@@ -130,6 +130,8 @@ def check_projects(caller: Caller, scope: Scope, incoming: Incoming) -> str:
         outside.take_out_reports(request, incoming.flaws)
     elif isinstance(request, Extend | Release):
         outside.take_out_leases(request.leases)
+    elif isinstance(request, Note):
+        outside.take_out_notes(request.notes)
     else:
         outside.check(request)
     return outside.first
@@ -185,6 +187,13 @@ class _Outside:
             if not self._scope.has(lease.project):
                 self.first = self.first or self._reason("leases", lease.project)
                 leases[index] = LeaseRef(NO_PROJECT, lease.taskid, lease.token)
+
+    def take_out_notes(self, notes: list[NotedLease]) -> None:
+        """Make the leases of notes on tasks outside stale."""
+        for index, lease in enumerate(notes):
+            if not self._scope.has(lease.project):
+                self.first = self.first or self._reason("notes", lease.project)
+                notes[index] = NotedLease(NO_PROJECT, lease.taskid, lease.token, lease.note)
 
     def _check_hello(self, hello: Hello) -> None:
         if hello.capacity and hello.projects is None:

@@ -29,7 +29,7 @@ _TYPES_OF: Final[Mapping[Right, tuple[type[AnyRequest], ...]]] = {
         tasks.TaskParents, tasks.TaskChildren, tasks.TaskList,
     ),
     "push": (tasks.NewTasks, flows.FlowStage, flows.FlowSubmit, projects.ProjectHold),
-    "work": (fetchers.Hello, tasks.Done, fetchers.Extend, fetchers.Release),
+    "work": (fetchers.Hello, tasks.Done, fetchers.Extend, fetchers.Release, fetchers.Note),
     "run": (
         tasks.TaskRetry, tasks.TaskCancel, tasks.TaskReprioritise, operations.Bulk, operations.Rerun,
         operations.OperationCancel, flows.FlowCancel, fetchers.FetcherDo, slots.SlotSet,

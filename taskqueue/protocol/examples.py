@@ -42,6 +42,9 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
     fetchers.Extend(
         leases=[fetchers.LeaseRef(project="news", taskid="p2", token=TOKEN)], seconds=300.0, session=SESSION, n=4
     ),
+    fetchers.Note(
+        notes=[fetchers.NotedLease(project="news", taskid="p2", token=TOKEN, note=0.25)], session=SESSION, n=5
+    ),
     fetchers.Release(leases=[fetchers.LeaseRef(project="news", taskid="p3", token=NEXT_TOKEN)], session=SESSION, n=5),
     fetchers.Fetchers(limit=20, project="news", sort="oldest", session=SESSION, n=24),
     fetchers.FetcherShow(fetcher="web1", session=SESSION, n=26),
@@ -231,6 +234,7 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
     ),
     fetchers.Welcome(epoch=1, fetcher_timeout=60.0, max_message=8388608, version="0.1.0", n=1),
     fetchers.TokensReply(counted=1, n=4),
+    fetchers.NoteReply(outcomes=["noted"], n=5),
     fetchers.FetchersReply(
         fetchers=[
             fetchers.Fetcher(

@@ -19,6 +19,7 @@ from taskqueue.protocol.fields import (
     PROTOCOL,
     Capacity,
     GroupName,
+    NoteValue,
     Number,
     Part,
     Priority,
@@ -169,6 +170,40 @@ class TokensReply(Reply, tag="tokens-reply"):
     stale: list[int] = []
 
 
+class NotedLease(LeaseRef, frozen=True, forbid_unknown_fields=True, gc=False):
+    """Identifies a lease, of whatever session, and has a note of its task.
+
+    Attributes:
+        note: text of at most 256 bytes, or a number; users see one from 0 to 1 as a progress bar.
+    """
+
+    note: NoteValue
+
+
+class Note(Request["NoteReply"], tag="note"):
+    """Show users a note beside each of some tasks, instead of its last one, until its lease ends.
+
+    Attributes:
+        notes: leases of these tasks, with the notes.
+    """
+
+    notes: Annotated[list[NotedLease], Meta(max_length=MAX_BATCH)]
+
+
+NoteOutcome = Literal["noted", "too-soon", "stale"]
+
+
+class NoteReply(Reply, tag="note-reply"):
+    """The outcome of each note.
+
+    Attributes:
+        outcomes: in order: noted; too-soon: left out, because the task has had more than one a second; stale: the lease
+            is not in force.
+    """
+
+    outcomes: list[NoteOutcome]
+
+
 SHOWN_WISHES: Final = 20
 
 
@@ -210,6 +245,7 @@ class Fetcher(Struct, frozen=True, omit_defaults=True):
         free: places without a task. They stay empty while it drains, or pauses after a release.
         hung: places that hang; None: none.
         slow: leases of which four fifths have passed.
+        note: last note of the oldest task that it holds; None: none.
     """
 
     session: str
@@ -228,6 +264,7 @@ class Fetcher(Struct, frozen=True, omit_defaults=True):
     free: int = 0
     hung: HungPlaces | None = None
     slow: int = 0
+    note: str | float | None = None
 
 
 class Fetchers(Request["FetchersReply"], tag="fetchers"):

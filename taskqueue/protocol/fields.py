@@ -61,10 +61,15 @@ MAX_VALIDATOR_CHARS: Final = 256
 MAX_RESULT_BYTES: Final = 64 << 10
 """Largest result of a task, as MessagePack."""
 
+MAX_NOTE_BYTES: Final = 256
+"""Longest note of a task, as UTF-8."""
+MAX_NOTE_NUMBER: Final = 1e15
+"""Largest number that is a note, and the smallest without its sign."""
+
 MAX_CAPACITY: Final = 100_000
 Capacity = Annotated[int, Meta(ge=0, le=MAX_CAPACITY)]
 MAX_BATCH: Final = 10_000
-"""Most items in one ``new-task``, ``done``, ``extend`` or ``release``."""
+"""Most items in one ``new-task``, ``done``, ``extend``, ``release`` or ``note``."""
 
 MAX_FOLLOWERS: Final = 2 * MAX_BATCH
 """Most new tasks in one ``done``, over all its reports."""
@@ -109,6 +114,11 @@ SlotName = Annotated[str, Meta(min_length=1, max_length=MAX_SLOT_CHARS, pattern=
 StatusCode = Annotated[int, Meta(ge=STATUS_CODES.start, lt=STATUS_CODES.stop)]
 Validator = Annotated[str, Meta(max_length=MAX_VALIDATOR_CHARS)]
 """Text that distinguishes versions of a page; empty: unknown."""
+
+NoteValue = (
+    Annotated[str, Meta(max_length=MAX_NOTE_BYTES)] | Annotated[float, Meta(ge=-MAX_NOTE_NUMBER, le=MAX_NOTE_NUMBER)]
+)
+"""Text or number that users see beside a task while it runs."""
 
 NIL: Final = Raw(b"\xc0")
 """An absent body: MessagePack's nil."""

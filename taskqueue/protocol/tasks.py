@@ -166,6 +166,7 @@ class TaskDetails(Struct, frozen=True, omit_defaults=True):
         result_bytes: size of the result as MessagePack; 0: none.
         put_off: times in a row that ``retry_after`` has put it off; 65,535: at least that often.
         pushed_at: whole unix seconds of its first push; 0: unknown.
+        note: its last note (processing); None: none, or no room beside the body.
     """
 
     project: str
@@ -194,6 +195,7 @@ class TaskDetails(Struct, frozen=True, omit_defaults=True):
     result_bytes: int = 0
     put_off: int = 0
     pushed_at: float = 0.0
+    note: str | float | None = None
 
 
 class TaskReply(TaskDetails, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="task-reply"):

@@ -271,7 +271,7 @@ def test_what_may_be_repeated_for_ever_is_named_and_nothing_else_is() -> None:
 
     assert named is not None
     reads = {tag_of(kind) for kind, rule in RULES.items() if not rule.keeps}
-    assert {"hello", *re.findall(r"`([a-z-]+)`", named[1])} == reads
+    assert {"hello", "note", *re.findall(r"`([a-z-]+)`", named[1])} == reads
 
 
 def test_what_waits_is_named_with_the_most_that_it_waits() -> None:

@@ -59,8 +59,8 @@ def it(daemon: DaemonFactory, peer: PeerFactory) -> Daemon:
     tasks.append({"taskid": "paced", "url": URL, "schedule": {"slot": EVIL_SLOT}})
     accepted(fetcher.ask("new-task", project="news", tasks=tasks))
     accepted(fetcher.ask("hello", capacity=3, name=EVIL, projects=["news"]))
-    (first, second, _) = fetcher.receive()["tasks"]
-    over = [{key: task[key] for key in ("project", "taskid", "token")} for task in (first, second)]
+    *over, held = [{key: task[key] for key in ("project", "taskid", "token")} for task in fetcher.receive()["tasks"]]
+    accepted(fetcher.ask("note", notes=[held | {"note": EVIL}]))
     accepted(fetcher.ask("done", tasks=[task | {"ok": False, "error": EVIL} for task in over]))
     members = [{"taskid": EVIL + "f", "url": URL}, {"taskid": EVIL + "g", "url": URL, "depends_on": [EVIL + "f"]}]
     accepted(fetcher.ask("flow-stage", project="news", flow="night", first=0, tasks=members))

@@ -181,12 +181,16 @@ def test_a_worker_takes_reports_prolongs_and_releases_by_http(web: Web, client: 
     names = [{key: task[key] for key in ("project", "taskid", "token")} for task in tasks]
     success = {**names[0], "result": {"n": 1}, "new": ["http://run/next"]}
     done = web.got("POST", "/leases/done", {"tasks": [success, {**names[1], "ok": False, "error": "no"}]})
+    notes = [{**names[2], "note": 0.25}, {**names[3], "note": "half"}, {**names[0], "note": "late"}]
+    noted = web.got("POST", "/leases/note", {"notes": notes})
+    shown = client.tasks.get("run", names[2]["taskid"]).note
     extended = web.got("POST", "/leases/extend", {"leases": [names[2]], "seconds": 60})
     released = web.got("POST", "/leases/release", {"leases": [names[3]]})
 
     assert tasks[0]["fetch"] == {"timeout": 20}
     assert all(isinstance(task["token"], str) for task in tasks)
     assert (done["outcomes"], done["new"]) == (["done", "done"], [["new"], []])
+    assert (noted["outcomes"], shown) == (["noted", "noted", "stale"], 0.25)
     assert (extended["counted"], released["counted"]) == (1, 1)
     assert web.got("POST", "/leases/release", {"leases": [names[3]]}) == {"counted": 0, "stale": [names[3]["token"]]}
     assert client.tasks.get("run", names[0]["taskid"]).state == "success"

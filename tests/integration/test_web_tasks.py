@@ -48,6 +48,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
                     it.done(task, result={"words": place})
                 elif place < 5:
                     it.failed(task, f"HTTP 503 for item {place}1234", retry=place < 3)
+                else:
+                    it.note(task, 0.25)
             flow = it.flow("shop", "nightly")
             flow.task("http://shop/b", after=[flow.task("http://shop/a")])
             flow.submit()
@@ -174,6 +176,16 @@ def test_a_task_says_everything_that_is_known_of_it(client: Client, pages: Pages
     assert "failed" in words(attempt)
     assert "HTTP 503 for item 21234" in words(attempt)
     assert len(page.xpath("//svg[@class='attempt-line']/rect")) == 2
+
+
+def test_a_task_that_runs_has_its_note_with_a_progress_bar_and_so_has_its_fetcher(client: Client, pages: Pages) -> None:
+    (row,) = client.tasks.list("news", "processing").items
+    page = pages.page(task_page("news", row.taskid))
+
+    assert facts(page)["Note"] == "25%"
+    (bar,) = page.xpath("//dl[@class='facts']//progress")
+    assert (bar.get("value"), bar.get("max")) == ("0.25", "1")
+    assert "25%" in [words(cell) for cell in pages.page("/fetchers").xpath("//td[@data-cell='note']")]
 
 
 def test_a_task_that_is_over_has_its_result_and_can_be_retried(client: Client, pages: Pages) -> None:

@@ -25,6 +25,7 @@ from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.input.times import local
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.display.json_values import as_plain, without_envelope
+from taskqueue.display.notes import note_line
 from taskqueue.display.operations import number as operation_number
 from taskqueue.display.operations import rerun_lines
 from taskqueue.display.tasks import error_line, packed_text
@@ -442,6 +443,7 @@ def _fields(task: TaskReply) -> dict[str, str]:
         "crashes": f"{task.crashes} of its fetchers fell silent while they ran it" if task.crashes else "",
         "dropped": f"{local(task.bare_since)}: its url, body and history" if task.bare_since else "",
         "lease": _lease(task) if task.session else "",
+        "note": note_line(task.note),
         "schedule": " ".join(f"{name}={value}" for name, value in schedule.items() if value),
         "body": packed_text(task.body),
         "result": _result(task),

@@ -12,7 +12,7 @@ from taskqueue.display import fetchers
 from taskqueue.protocol.fetchers import Fetcher
 from taskqueue.terminal.screen import Screen, Text
 
-FETCHER_FOLDED: Final = frozenset({"fetcher", "address", "projects"})
+FETCHER_FOLDED: Final = frozenset({"fetcher", "note", "address", "projects"})
 """Columns of fetchers that may wrap."""
 
 HUNG_SHOWN: Final = 5

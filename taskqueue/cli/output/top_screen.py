@@ -161,7 +161,7 @@ PROJECT_FIRST: Final = (
 )  # fmt: skip
 """Columns by importance; the last ones are left out first."""
 
-FETCHER_WIDTHS: Final = {"state": 8, "holds": 13, "hung": 15, "priority": 8, "address": 15, "projects": 30}
+FETCHER_WIDTHS: Final = {"state": 8, "holds": 13, "hung": 15, "priority": 8, "address": 15, "projects": 30, "note": 24}
 FETCHER_WIDTH: Final = 9
 """Characters of each other column of fetchers."""
 
@@ -174,7 +174,7 @@ def _fetcher(column: ListColumn[Fetcher]) -> Column[Fetcher]:
 FETCHER_NAME: Final = COLUMNS[0]
 FETCHER_CELLS: Final = tuple(map(_fetcher, COLUMNS[1:]))
 FETCHER_FIRST: Final = (
-    "holds", "hung", "slow", "state", "oldest", "failed", "silent", "done", "priority", "address", "projects",
+    "holds", "hung", "slow", "state", "oldest", "failed", "silent", "done", "priority", "address", "note", "projects",
 )  # fmt: skip
 
 

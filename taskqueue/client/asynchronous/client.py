@@ -37,6 +37,7 @@ from taskqueue.client.fetcher.intake import WAIT_SECONDS, Intake
 from taskqueue.client.fetcher.leases import EXTEND_MOST, KeptLeases, Leases, Relay, checked_extend_most
 from taskqueue.client.tasks.fetched import FetchFacts
 from taskqueue.client.tasks.new_task import new_task
+from taskqueue.client.tasks.notes import Notes
 from taskqueue.client.tasks.outbox import Outbox, in_future
 from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options, unix_seconds_or_0
@@ -72,6 +73,7 @@ from taskqueue.protocol.daemon import (
     Status,
     StatusShow,
 )
+from taskqueue.protocol.fetchers import NoteOutcome
 from taskqueue.protocol.insight import FailureList, Failures, Why
 
 
@@ -134,7 +136,10 @@ class AsyncClient:
         self._reachability = exchange.reachability
         self._draining = Draining(session)
         self._leases = Leases(exchange)
-        self._fetching = FetchBuffer(session, exchange.pump, self._leases.release_soon, ParentPages(exchange))
+        self._notes = Notes(exchange)
+        self._fetching = FetchBuffer(
+            session, exchange.pump, self._leases.release_soon, ParentPages(exchange), self._notes
+        )
         self._relay = Relay(session, exchange.pump)
         self._kept_leases = KeptLeases(self._leases.extend)
         self._single_pushes = single_pushes(exchange)
@@ -168,6 +173,7 @@ class AsyncClient:
         """Give back the tasks of this client, and disconnect. Calls that wait for an answer raise ClientClosed."""
         self._open_projects.close()
         self._relay.close()
+        self._notes.close()
         self._fetching.close()
         self._kept_leases.close()
         self._outbox.close()
@@ -449,6 +455,15 @@ class AsyncClient:
         """Extend a task's lease to ``seconds`` from now (None: its own timeout). Returns False if it has ended."""
         return await self._leases.extend(checked_task(task), seconds)
 
+    async def note(self, task: Task, note: str | float) -> NoteOutcome:
+        """Show users a note beside a task that runs, also one that another process has sent here, as ``Task.note``.
+
+        Returns:
+            ``noted``; ``too-soon``: left out, because the task has had more than one a second; or ``stale``: its lease
+            has ended.
+        """
+        return await self._notes.send(checked_task(task).noted(note))
+
     def keep(self, task: Task, *, extend_most: float = EXTEND_MOST) -> AbstractAsyncContextManager[Cancelled]:
         """Keep a task's lease inside the block, by extensions after each two thirds of its time.
 
@@ -697,6 +712,7 @@ class AsyncClient:
 
     def _finish(self, tokens: Sequence[int]) -> None:
         self._kept_leases.finish(tokens)
+        self._notes.forget(tokens)
         self._fetching.finished(tokens)
 
 

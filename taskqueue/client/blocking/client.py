@@ -55,6 +55,7 @@ from taskqueue.defaults import ANSWER_SECONDS
 from taskqueue.protocol.base import Request
 from taskqueue.protocol.choices import FailuresBy, PushOutcome
 from taskqueue.protocol.daemon import Status
+from taskqueue.protocol.fetchers import NoteOutcome
 from taskqueue.protocol.insight import Failures
 
 
@@ -370,6 +371,15 @@ class Client:
     def extend(self, task: Task, seconds: float | None = None) -> bool:
         """Extend a task's lease to ``seconds`` from now (None: its own timeout). Returns False if it has ended."""
         return self._background.run(self._client.extend(task, seconds))
+
+    def note(self, task: Task, note: str | float) -> NoteOutcome:
+        """Show users a note beside a task that runs, also one that another process has sent here, as ``Task.note``.
+
+        Returns:
+            ``noted``; ``too-soon``: left out, because the task has had more than one a second; or ``stale``: its lease
+            has ended.
+        """
+        return self._background.run(self._client.note(task, note))
 
     def keep(self, task: Task, *, extend_most: float = EXTEND_MOST) -> AbstractContextManager[Cancelled]:
         """Keep a task's lease inside the block, by extensions after each two thirds of its time.

@@ -34,6 +34,7 @@ from msgspec.structs import replace
 
 from taskqueue.client.arguments import checked_capacity, checked_names, checked_priority
 from taskqueue.client.connection.session import ClientSession
+from taskqueue.client.tasks.notes import Notes
 from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.client.tasks.put_offs import PutOffs, SlotOf
 from taskqueue.client.tasks.task import Task
@@ -125,6 +126,7 @@ class FetchBuffer:
         restate: called when the session has something new to state.
         release: called with tasks that no consumer wants any more.
         parents: asks for the tasks that others have waited for.
+        notes: sends the notes of tasks.
     """
 
     def __init__(
@@ -133,9 +135,11 @@ class FetchBuffer:
         restate: Callable[[], None],
         release: Callable[[Sequence[Task]], None],
         parents: ParentPages,
+        notes: Notes,
     ) -> None:
         self._session = session
         self._parents = parents
+        self._notes = notes
         self._put_offs = PutOffs(session.holds, self._wake_soon)
         self._restate = restate
         self._release = release
@@ -269,10 +273,11 @@ class FetchBuffer:
         # Copied out of the frame, which may contain a thousand tasks.
         defaults = {project: raw.copy() for project, raw in fetch.items()}
         self._parents.note_loop()
+        self._notes.note_loop()
         self._loop = asyncio.get_running_loop()
         wanted, unwanted = [], []
         for each in handed:
-            task = Task(each, defaults.get(each.project), self._parents, self._put_offs)
+            task = Task(each, defaults.get(each.project), self._parents, self._put_offs, self._notes)
             if consumer := self._wanted(task):
                 wanted.append(buffered(task, now, consumer))
             else:

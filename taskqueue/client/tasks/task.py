@@ -31,8 +31,10 @@ from msgspec import Raw
 from taskqueue.client.arguments import time_limit
 from taskqueue.client.tasks import fetched
 from taskqueue.client.tasks.fetched import Headers, PageFacts
+from taskqueue.client.tasks.notes import Notes, checked_note
 from taskqueue.client.tasks.parents import ParentPages, Parents
 from taskqueue.client.tasks.put_offs import PutOffs, SlotOf, puts_off
+from taskqueue.protocol.fetchers import NotedLease
 from taskqueue.protocol.fields import NIL, Token
 from taskqueue.protocol.values import Assignment, Fetched, TaskReport
 
@@ -143,6 +145,7 @@ class Task:
         defaults: its project's setting ``fetch`` when the task was dispatched, encoded; None: none.
         parents: asks for the parents of this task; None: it has no client here.
         put_offs: notes whether its report will put its slot off; None: its client notes nothing.
+        notes: sends its notes; None: it has no client here.
 
     Attributes:
         project, taskid: its identity.
@@ -169,9 +172,10 @@ class Task:
     """
 
     __slots__ = (
-        "_body", "_defaults", "_fetch", "_parents", "_put_offs", "_raw", "content_hash", "etag", "fetch_began_at",
-        "how_fetched", "last_modified", "lastcrawltime", "lease_ends_at", "lost", "not_before", "project", "retried",
-        "retry_after", "schedule", "slot", "start_by", "start_within", "taskid", "timeout", "token", "url",
+        "_body", "_defaults", "_fetch", "_notes", "_parents", "_put_offs", "_raw", "content_hash", "etag",
+        "fetch_began_at", "how_fetched", "last_modified", "lastcrawltime", "lease_ends_at", "lost", "not_before",
+        "project", "retried", "retry_after", "schedule",
+        "slot", "start_by", "start_within", "taskid", "timeout", "token", "url",
     )  # fmt: skip
 
     def __init__(
@@ -180,6 +184,7 @@ class Task:
         defaults: Raw | None = None,
         parents: ParentPages | None = None,
         put_offs: PutOffs | None = None,
+        notes: Notes | None = None,
     ) -> None:
         self.project = handed.project
         self.taskid = handed.taskid
@@ -207,6 +212,7 @@ class Task:
         self._defaults = defaults
         self._parents = parents
         self._put_offs = put_offs
+        self._notes = notes
         self._fetch: Any = _UNREAD
 
     def to_bytes(self) -> bytes:
@@ -351,6 +357,31 @@ class Task:
         if self._parents is None:
             raise RuntimeError("task.parents(): it has no client; ask client.tasks.parents(task.project, task.taskid)")
         return Parents(self._parents, self.project, self.taskid)
+
+    def note(self, note: str | float) -> None:
+        """Show users a note beside this task while it runs: in ``task show``, on its page, and in ``fetcher list``.
+
+        Call it as often as you like, from any thread; it does not wait. The client sends the last note once a second.
+        The daemon keeps it in memory only: it ends with the lease, or with the daemon.
+
+        Args:
+            note: text, of which 256 bytes are shown, or number; one from 0 to 1 is shown as a progress bar.
+
+        Raises:
+            TypeError, ValueError: it is neither, or no finite number.
+            RuntimeError: the task was made by ``from_bytes``; call ``client.note`` instead.
+        """
+        if self._notes is None:
+            raise RuntimeError("task.note(): it has no client; call client.note(task, …)")
+        self._notes.put(self.noted(note))
+
+    def noted(self, note: str | float) -> NotedLease:
+        """Make a note of this task as it is sent.
+
+        Raises:
+            TypeError, ValueError: see ``note``.
+        """
+        return NotedLease(self.project, self.taskid, self.token, checked_note(note))
 
     def _part(self, name: str) -> Any:
         part = self.body.get(name) if isinstance(self.body, dict) else None

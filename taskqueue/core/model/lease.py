@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
@@ -13,6 +13,18 @@ from taskqueue.protocol.values import NewTask
 
 LAST_PART: Final = 0.2
 """Part of a lease that is left when its task is noted as slow."""
+
+
+class TaskNote(NamedTuple):
+    """Note that users see beside a task; in memory only, so it ends with the lease, or with the daemon.
+
+    Attributes:
+        note: text, or number.
+        next_at: boot-clock seconds at which the next one is due; it may come a second before.
+    """
+
+    note: str | float
+    next_at: float
 
 
 @mypyc_attr(acyclic=True)
@@ -29,9 +41,12 @@ class Lease:
         links: edges of the deferred update, which count from its arrival on; None if it has none.
         slow_at: boot-clock seconds at which four fifths of it will have passed, counted from its last extension, or the
             daemon's start; inf once that was noted. Not stored.
+        note: last note; None if there is none.
     """
 
-    __slots__ = ("check", "deadline", "deferred", "links", "number", "selected_at", "session", "slow_at")
+    __slots__ = (
+        "check", "deadline", "deferred", "links", "note", "number", "selected_at", "session", "slow_at",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -52,6 +67,7 @@ class Lease:
         self.check = check
         self.links = links
         self.slow_at = slow_at or deadline - LAST_PART * (deadline - selected_at)
+        self.note: TaskNote | None = None
 
     @property
     def is_slow(self) -> bool:
@@ -71,6 +87,10 @@ class Lease:
     def note_slow(self) -> None:
         """Record that it was noted that four fifths have passed."""
         self.slow_at = inf
+
+    def put_note(self, note: TaskNote) -> None:
+        """Replace the note."""
+        self.note = note
 
     def defer_edges(self, links: Links | None) -> None:
         """Keep the edges of the deferred update; None if it has none."""

@@ -371,6 +371,7 @@ class Session:
             free=max(0, self.room),
             hung=self.hung_view(now),
             slow=self.slow,
+            note=self.oldest_note(),
         )
 
     def hung_view(self, now: Boot) -> HungPlaces | None:
@@ -396,6 +397,12 @@ class Session:
         """Return the age of the session's oldest lease in seconds; 0 if there is none."""
         oldest = next(iter(self.leases.values()), None)
         return max(0.0, now - oldest.lease.selected_at) if oldest is not None and oldest.lease is not None else 0.0
+
+    def oldest_note(self) -> str | float | None:
+        """Return the note of the session's oldest lease; None if there is none."""
+        oldest = next(iter(self.leases.values()), None)
+        noted = oldest.lease.note if oldest is not None and oldest.lease is not None else None
+        return None if noted is None else noted.note
 
 
 class OwnedSessions:

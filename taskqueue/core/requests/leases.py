@@ -2,6 +2,9 @@
 
 project, taskid, token ──► is the task processing under this token? ──yes──► in force
                                                                  └──no───► stale, and the reply says so
+
+Notes are kept in memory, one per lease, and cost the store nothing. A task may have one a second, and one more at once,
+because messages are late by different times: a fetcher that sends one a second must lose none.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
-from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.lease import Lease, TaskNote
 from taskqueue.core.model.needs import LeaseAnswer, Needs
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.session import Session
@@ -17,12 +20,12 @@ from taskqueue.core.model.task import NO_TOKEN, PROCESSING, Task
 from taskqueue.core.moves import lease_end, slots
 from taskqueue.core.moves.lease_end import expire, take_back
 from taskqueue.core.moves.push import need_tasks
-from taskqueue.core.request_rule import RequestRule, asked_by
+from taskqueue.core.request_rule import RequestRule, asked, asked_by
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
-from taskqueue.errors import Corrupt
-from taskqueue.protocol.fetchers import Extend, Release, TokensReply
-from taskqueue.protocol.fields import Boot
+from taskqueue.errors import Corrupt, Rejected
+from taskqueue.protocol.fetchers import Extend, LeaseRef, Note, NotedLease, NoteOutcome, NoteReply, Release, TokensReply
+from taskqueue.protocol.fields import MAX_NOTE_BYTES, Boot
 from taskqueue.protocol.messages import Incoming
 from taskqueue.protocol.tasks import Done, DoneReply
 
@@ -91,12 +94,46 @@ def _in_force(state: State, message: Extend | Release) -> tuple[list[tuple[Proje
     stale: list[int] = []
     for ref in dict.fromkeys(message.leases):
         project = state.projects.by_name.get(ref.project)
-        task = project.queue.tasks.get(ref.taskid) if project is not None else None
-        if project is None or task is None or task.state != PROCESSING or task.token != ref.token:
+        task = _leased(project, ref)
+        if project is None or task is None:
             stale.append(ref.token)
         else:
             in_force.append((project, task))
     return in_force, TokensReply(n=message.n, counted=len(in_force), stale=stale)
+
+
+def _leased(project: Project | None, ref: LeaseRef) -> Task | None:
+    """Return the task if this lease of it is in force; else None."""
+    task = project.queue.tasks.get(ref.taskid) if project is not None else None
+    return None if task is None or task.state != PROCESSING or task.token != ref.token else task
+
+
+NOTE_SECONDS: Final = 1.0
+"""Shortest time between two notes of a task, over many."""
+
+
+def note(turn: TurnState, message: Note) -> NoteReply:
+    """Put notes on leases; nothing is stored.
+
+    Raises:
+        Rejected: a note has more than MAX_NOTE_BYTES.
+    """
+    for index, said in enumerate(message.notes):
+        if isinstance(said.note, str) and len(said.note.encode()) > MAX_NOTE_BYTES:
+            raise Rejected("malformed", f"notes[{index}].note: expected at most {MAX_NOTE_BYTES} bytes of utf-8")
+    return NoteReply(n=message.n, outcomes=[_note(turn, said) for said in message.notes])
+
+
+def _note(turn: TurnState, said: NotedLease) -> NoteOutcome:
+    task = _leased(turn.state.projects.by_name.get(said.project), said)
+    if task is None:
+        return "stale"
+    lease, now = lease_of(task), turn.now.boot
+    next_at = now if lease.note is None else max(now, lease.note.next_at)
+    if next_at > now + NOTE_SECONDS:
+        return "too-soon"
+    lease.put_note(TaskNote(said.note, next_at + NOTE_SECONDS))
+    return "noted"
 
 
 def timeout_of(task: Task, project: Project) -> float:
@@ -142,5 +179,6 @@ def _need_over(turn: TurnState, request: Release, wanted: Needs) -> None:
 REQUESTS: Final = (
     RequestRule(Extend, asked_by(extend), _need_extended, by_fetchers=True),
     RequestRule(Release, asked_by(release), _need_over, by_fetchers=True),
+    RequestRule(Note, asked(note), keeps=False, by_fetchers=True),
     RequestRule(Done, _done, _need_done, by_fetchers=True),
 )

@@ -123,6 +123,8 @@ def show_task(turn: TurnState, message: TaskShow, wanted: Needs) -> Halves:
     spec = NO_SPEC if task.bare else spec_of(turn, project, task)
     fetcher = state.sessions[task.lease.session].label if task.lease else ""
     room = room_beside(spec.url, spec.schedule, state.config.max_message) - len(spec.body) - len(fetcher.encode())
+    note = _note_of(task, room)
+    room -= _note_bytes(note)
     result = result_of(turn, project, task)
     fits = result is not None and len(result) <= room
     history = _that_fit(history_of(turn, project, task), room - len(result) if result is not None and fits else room)
@@ -146,8 +148,22 @@ def show_task(turn: TurnState, message: TaskShow, wanted: Needs) -> Halves:
         history=history,
         crashes=task.crashes,
         error=history[0].error if history and task.state != SUCCESS else "",
+        note=note,
     )
     return _with_times(turn, task, reply)
+
+
+def _note_of(task: Task, room: int) -> str | float | None:
+    """Return the note of a running task, if there is one, and room for it."""
+    if task.lease is None or task.lease.note is None:
+        return None
+    note = task.lease.note.note
+    return note if _note_bytes(note) <= room else None
+
+
+def _note_bytes(note: str | float | None) -> int:
+    """Return an upper bound of the bytes of a note in a reply."""
+    return 0 if note is None else 14 + (len(note.encode()) if isinstance(note, str) else 0)
 
 
 def spec_of(turn: TurnState, project: Project, task: Task) -> Spec:

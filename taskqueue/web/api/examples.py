@@ -73,6 +73,7 @@ BODIES: Final[Mapping[str, Any]] = {
     },
     "post-leases": {"limit": 4, "projects": ["news"], "seconds": 30},
     "post-leases-done": {"tasks": [{**LEASE, "ok": True, "new": ["https://example.com/page/3"]}]},
+    "post-leases-note": {"notes": [{**LEASE, "note": 0.25}]},
     "post-leases-extend": {"leases": [LEASE], "seconds": 600},
 }
 """Body by name of an operation."""

@@ -27,6 +27,7 @@ from taskqueue.protocol.fetchers import (
     Fetchers,
     FetcherShow,
     Hello,
+    Note,
     Release,
 )
 from taskqueue.protocol.tasks import Done
@@ -38,10 +39,12 @@ from taskqueue.web.api.http_operation import Endpoint, Operation
 from taskqueue.web.api.lease_objects import (
     Handed,
     HandedOut,
+    Notes,
     Prolonged,
     Released,
     Reports,
     Wish,
+    with_notes,
     with_reports,
     with_tokens,
 )
@@ -105,6 +108,10 @@ OPERATIONS: Final = (
     ),
     Operation(
         "POST", "/leases/extend", Extend, "Give leases more time", arguments=Prolonged, remake=with_tokens
+    ),
+    Operation(
+        "POST", "/leases/note", Note, "Put notes on tasks that run, one a second a task", arguments=Notes,
+        remake=with_notes,
     ),
     Operation(
         "POST", "/leases/release", Release, "Hand back tasks that were not started", arguments=Released,

@@ -11,7 +11,7 @@ from msgspec import Meta, Raw, Struct
 from msgspec.json import encode as json_encode
 from msgspec.msgpack import encode
 
-from taskqueue.protocol.fetchers import LeaseRef
+from taskqueue.protocol.fetchers import LeaseRef, NotedLease
 from taskqueue.protocol.fields import (
     MAX_BATCH,
     MAX_ERROR_CHARS,
@@ -19,6 +19,7 @@ from taskqueue.protocol.fields import (
     MAX_RETRY_AFTER_SECONDS,
     MAX_WISHES,
     NIL,
+    NoteValue,
     Priority,
     ProjectName,
     TaskId,
@@ -181,6 +182,35 @@ class Released(Struct, forbid_unknown_fields=True):
     """
 
     leases: Annotated[list[Lease], Meta(max_length=MAX_BATCH)]
+
+
+class LeaseNote(Lease, forbid_unknown_fields=True):
+    """Lease of a task, and its note.
+
+    Attributes:
+        note: text of at most 256 bytes, or a number; users see one from 0 to 1 as a progress bar.
+    """
+
+    note: NoteValue
+
+
+class Notes(Struct, forbid_unknown_fields=True):
+    """Notes of tasks that run.
+
+    Attributes:
+        notes: leases of these tasks, with the notes.
+    """
+
+    notes: Annotated[list[LeaseNote], Meta(max_length=MAX_BATCH)]
+
+
+def with_notes(fields: dict[str, Any]) -> dict[str, Any]:
+    """Convert notes into those of the protocol."""
+    notes = [
+        NotedLease(each.project, each.taskid, _token(f"notes[{place}]", each.token), each.note)
+        for place, each in enumerate(fields["notes"])
+    ]
+    return {"notes": notes}
 
 
 def with_tokens(fields: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from starlette.responses import RedirectResponse, Response
 
 from taskqueue import AsyncClient
 from taskqueue.client.tasks.new_task import default_taskid
+from taskqueue.display.notes import note_text, progress_of
 from taskqueue.display.tasks import PackedPage, error_line, packed_page, packed_text
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import LIVE_STATES, WAITING_STATES, TaskState
@@ -243,6 +244,8 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
         "line": attempt_line(task.history, now, due_at=task.exetime, running_since=held_since),
         "attempts": list(enumerate(task.history)),
         "error_line": error_line,
+        "note": note_text(task.note),
+        "progress": progress_of(task.note),
         "schedule": _schedule(task.schedule),
         "recrawl": _recrawl(task.schedule),
         "body": packed_page(task.body),

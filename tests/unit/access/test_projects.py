@@ -15,7 +15,7 @@ from taskqueue.errors import MAX_REASON_CHARS, Rejected
 from taskqueue.protocol.callers import Caller, Scope
 from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.examples import EXAMPLES
-from taskqueue.protocol.fetchers import Extend, Hello, LeaseRef, Release
+from taskqueue.protocol.fetchers import Extend, Hello, LeaseRef, Note, NotedLease, Release
 from taskqueue.protocol.fields import NOTATION, Peer, Token
 from taskqueue.protocol.flows import FlowList, FlowStage
 from taskqueue.protocol.messages import REQUESTS, AnyRequest, Flaw, Incoming
@@ -185,6 +185,15 @@ def test_a_lease_outside_is_as_one_of_no_project_and_keeps_its_token(kind: type[
 
     assert isinstance(one.request, Extend | Release)
     assert [(ref.project, ref.token) for ref in one.request.leases] == [("news", 1), ("", 2)]
+
+
+def test_a_note_on_a_task_outside_is_as_one_of_no_project() -> None:
+    one = incoming(Note(notes=[NotedLease("news", "a", Token(1), 0.5), NotedLease("shop", "b", Token(2), "x")]))
+
+    check(one)
+
+    assert isinstance(one.request, Note)
+    assert [(ref.project, ref.token, ref.note) for ref in one.request.notes] == [("news", 1, 0.5), ("", 2, "x")]
 
 
 def test_a_flow_with_a_task_outside_is_refused_as_a_whole() -> None:

@@ -17,7 +17,7 @@ import zmq
 from taskqueue.errors import Rejected
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import decode_request, encode, request_number
-from taskqueue.protocol.fetchers import Extend, Hello, Release, Select, TokensReply, Welcome
+from taskqueue.protocol.fetchers import Extend, Hello, Note, NoteReply, Release, Select, TokensReply, Welcome
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply
@@ -43,6 +43,8 @@ def friendly(request: AnyRequest) -> list[AnyOutgoing]:
             return [DoneReply(n=request.n, outcomes=["kept" if _is_part(each) else "done" for each in request.tasks])]
         case Extend() | Release():
             return [TokensReply(n=request.n, counted=len(request.leases))]
+        case Note():
+            return [NoteReply(n=request.n, outcomes=["noted"] * len(request.notes))]
     return [ErrorReply(n=request.n, code="malformed", reason="not in the script")]
 
 

@@ -94,6 +94,7 @@ def _reports(client: Client) -> None:
     client.failed(failed, "error", retry_after=5.0, retry=False, kind="kind")
     client.retry(retried, "busy", after=1.0, counts=False, body="b", priority=1)
     client.extend(extended, 5.0)
+    client.note(extended, 0.5)
     client.release(extended, released)
 
 

@@ -43,11 +43,14 @@ from taskqueue.protocol.fetchers import (
     FetchersReply,
     Hello,
     HelloWanted,
+    Note,
+    NotedLease,
+    NoteReply,
     Select,
     TokensReply,
     Welcome,
 )
-from taskqueue.protocol.fields import MAX_BATCH, MAX_CAPACITY, MAX_SLOT_CHARS, MAX_URL_CHARS, Setting
+from taskqueue.protocol.fields import MAX_BATCH, MAX_CAPACITY, MAX_NOTE_BYTES, MAX_SLOT_CHARS, MAX_URL_CHARS, Setting
 from taskqueue.protocol.flows import Flow, FlowReply, FlowsReply, FlowStage, FlowStaged, FlowTasks, FlowTasksReply
 from taskqueue.protocol.insight import (
     FailureList,
@@ -253,6 +256,9 @@ def test_a_task_with_all_that_it_may_have_is_shown_in_one_message() -> None:
     assert fetcher.taken == [TASKID]
     assert len(encode(fetcher.messages[-1])) <= LEAST
     longest(world.show(TASKID))
+    noted = NotedLease("news", TASKID, fetcher.held[TASKID].token, "x" * MAX_NOTE_BYTES)
+    world.answer(Note(session=fetcher.session, n=world.n(), notes=[noted]))
+    longest(world.show(TASKID))
     fetcher.fail(TASKID, error=WIDE * 2048)
     longest(world.show(TASKID))
 
@@ -294,6 +300,7 @@ def at_limits() -> Iterator[AnyOutgoing]:
     flow = Flow(NAME, NAME, "cancelled", INT, counts, INT, FLOAT, FLOAT)
     yield TasksReply(n=INT, outcomes=["unknown"] * MAX_BATCH)
     yield TokensReply(n=INT, counted=INT, stale=[INT] * MAX_BATCH)
+    yield NoteReply(n=INT, outcomes=["too-soon"] * MAX_BATCH)
     yield StatsReply(n=INT, projects=[ProjectStats(NAME, totals, windows)] * 100, more=True)
     yield HistoryReply(n=INT, points=[full(HistoryPoint)] * 256, next=FLOAT)
     page = room_in(LEAST) // history.MINUTE_BYTES

@@ -31,6 +31,8 @@ from taskqueue.protocol.fetchers import (
     FetchersReply,
     Hello,
     Hung,
+    Note,
+    NotedLease,
     Release,
 )
 from taskqueue.protocol.flows import FlowCancel, FlowList, FlowShow, FlowStage, FlowSubmit, FlowTasks, FlowTasksReply
@@ -153,6 +155,8 @@ def of_shop(world: World, i: int) -> None:
     fetcher = world.fetcher(capacity=3, projects=["shop", "shop-2"], name=f"shop-fetcher-{i}")
     for taskid in list(fetcher.held)[:2]:
         fetcher.done(taskid, ok=False, error=f"ShopError: shop {i}", retry=False)
+    notes = [NotedLease("shop", each.taskid, each.token, f"shop note {i}") for each in fetcher.held.values()]
+    act(world, Note(session=fetcher.session, n=world.n(), notes=notes))
     hung = Hung(1, 5.0, "shop", "shop-hung", "http://shop/hung")
     world.push("shop-2", task(f"shop-2-{i}"))
     world.push("shop-3", task(f"shop-3-{i}"))
@@ -230,6 +234,7 @@ def cases() -> Mapping[type[AnyRequest], Sequence[AnyRequest]]:
         ProjectHold: [ProjectHold(**a, seconds=5.0)],
         Done: [Done(tasks=[])],
         Extend: [Extend(leases=[])],
+        Note: [Note(notes=[])],
         Release: [Release(leases=[])],
         Bulk: [
             Bulk(action="retry", **a), Bulk(action="cancel", group="mixed"), Bulk(action="cancel", group="shops"),

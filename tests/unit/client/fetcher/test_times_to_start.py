@@ -15,6 +15,7 @@ from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
 from taskqueue.client.fetcher.intake import Intake
 from taskqueue.client.fetcher.leases import KeptLeases
+from taskqueue.client.tasks.notes import Notes
 from taskqueue.client.tasks.outbox import Outbox
 from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.protocol.codec import decode_request
@@ -60,7 +61,7 @@ class Client:
         self.returned: list[tuple[float, list[int]]] = []
         self.stated: list[int | list[int]] = []
         self._began_at = asyncio.get_running_loop().time()
-        self.buffer = FetchBuffer(self.session, self._say, self._release, ParentPages(None))  # type: ignore[arg-type]
+        self.buffer = FetchBuffer(self.session, self._say, self._release, ParentPages(None), Notes(None))  # type: ignore[arg-type]
         kept_leases = KeptLeases(None)  # type: ignore[arg-type]
         self.intake = partial(Intake, self.buffer, Outbox(None, None), kept_leases)  # type: ignore[arg-type]
 

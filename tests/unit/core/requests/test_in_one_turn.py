@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from taskqueue.core.request_rules import RULES
 from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, KeyList, StatusShow, Verify
-from taskqueue.protocol.fetchers import Extend, FetcherDo, Fetchers, FetcherShow, Hello, Release
+from taskqueue.protocol.fetchers import Extend, FetcherDo, Fetchers, FetcherShow, Hello, Note, Release
 from taskqueue.protocol.flows import FlowCancel, FlowList, FlowShow, FlowStage, FlowSubmit, FlowTasks
 from taskqueue.protocol.insight import FailureList, Log, Stats, StatsHistory, Watch, Why
 from taskqueue.protocol.messages import AnyRequest
@@ -48,7 +48,7 @@ from taskqueue.settings.settings import CoreConfig, Layer
 from tests.unit.core.conftest import World, packed, task
 from tests.unit.core.requests.test_task_parents import run, waiting
 
-HOT: Final = {NewTasks, Hello, Done, Extend, Release}
+HOT: Final = {NewTasks, Hello, Done, Extend, Note, Release}
 
 WHO: Final[dict[str, Any]] = {"session": "person", "n": 1}
 NEWS: Final[dict[str, Any]] = {**WHO, "project": "news"}
