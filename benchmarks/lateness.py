@@ -187,7 +187,7 @@ def in_taskqueue_reporting(build: Build) -> Iterator[Timers]:
 
 def in_commit(build: Build) -> ours.Ours:
     """Start a daemon whose fetcher can hold 100,000 tasks."""
-    return ours.Ours(ours.CONFIG.format(durability="commit") + LEASES, "0", build.python)
+    return ours.Ours(ours.config_with("commit") + LEASES, "0", build.python)
 
 
 def in_beanstalkd() -> Iterator[Timers]:

@@ -2,6 +2,7 @@
 
     python -m benchmarks.database.lifecycles                  100,000 tasks in batches of 1, 16 and 256, 5 rounds
     python -m benchmarks.database.lifecycles --compiled VENV  a compiled daemon in the same rounds
+    python -m benchmarks.database.lifecycles --only 'PostgreSQL, commit'  with and without synced hand-outs
 
 A daemon with a database is two processes that work in turns, so nothing is pinned: daemon, database, producer and
 fetcher share the machine's cores. How they are driven, and how the ledger is checked: ``benchmarks.contest``.
@@ -27,6 +28,7 @@ BATCHES: Final = (1, 16, 256)
 USUAL: Final = 256
 ENGINES: Final = {"RocksDB": "ours", "PostgreSQL": "ours_postgres"}
 DURABILITIES: Final = ("commit", "interval")
+SYNCED: Final = "commit, hand-outs synced"
 PROCRASTINATE: Final = "Procrastinate, synced"
 
 
@@ -40,8 +42,14 @@ def main() -> None:
         for durability in DURABILITIES
         for build in mine
     }
+    contenders |= {
+        build.of(f"{engine}, {SYNCED}"): Contender("", peer, ours.setting("commit", build, is_synced=True))
+        for engine, peer in ENGINES.items()
+        for build in mine
+    }
     contenders[GRAPHILE] = Contender(GRAPHILE, "graphile", "on", part=0.5)
     contenders[PROCRASTINATE] = Contender(PROCRASTINATE, "procrastinate", "on", part=0.02)
+    contenders = {label: each for label, each in contenders.items() if label.startswith(options.only)}
     report = Report("database-lifecycles", "Lifecycles with a database", COMMAND, columns(), ratios(mine))
     for label in [label for label, contender in contenders.items() if contender.module.unavailable()]:
         report.missing(label, contenders.pop(label).module.unavailable())
@@ -58,6 +66,7 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     made = parser(__doc__, rounds=5)
     made.add_argument("--tasks", type=int, default=100_000, help="tasks a round; fewer in batches below 256")
+    made.add_argument("--only", default="", help="beginning of the names of contenders")
     made.add_argument("--body", type=int, default=300, help="bytes of a task's body")
     add_options(made)
     return made.parse_args()
@@ -86,12 +95,22 @@ def ratios(mine: list[Build]) -> list[Ratio]:
         for build in mine
         for durability in DURABILITIES
     ]
+    synced = [
+        Ratio(
+            build.of(f"{engine}, hand-outs synced : not"),
+            f"rate_{USUAL}",
+            build.of(f"{engine}, {SYNCED}"),
+            build.of(f"{engine}, commit"),
+        )
+        for build in mine
+        for engine in ENGINES
+    ]
     others = [
         Ratio(f"{row} : {other.partition(',')[0]}", f"rate_{USUAL}", row, other)
         for other in (GRAPHILE, PROCRASTINATE)
         for row in (build.of("PostgreSQL, commit") for build in mine)
     ]
-    return [*found, *others]
+    return [*found, *synced, *others]
 
 
 def figures_of(batch: int, load: Load, took: Round) -> dict[str, float]:

@@ -1,14 +1,14 @@
 """taskqueue in the contest: a real daemon; producer and fetcher speak the protocol with the project's own codec.
 
-The setting is its durability, ``commit``, ``interval`` or ``none``, ``keys`` if it has keys, and, if it is another
-build, its interpreter.
+The setting is its durability, ``commit``, ``interval`` or ``none``; ``keys`` if it has keys; ``synced`` if its
+hand-outs are; and, if it is another build, its interpreter.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -30,7 +30,7 @@ CONFIG: Final = """
 log_level = "warning"
 [store]
 durability = "{durability}"
-[projects.bench]
+{more}[projects.bench]
 rate = inf
 """
 
@@ -52,15 +52,34 @@ def unavailable() -> str:
     return ""
 
 
-def setting(durability: str, build: Build = HERE, *, has_keys: bool = False) -> str:
+def setting(durability: str, build: Build = HERE, *, has_keys: bool = False, is_synced: bool = False) -> str:
     """Make the setting of ``serve``."""
-    return " ".join([durability, *(["keys"] if has_keys else []), build.python]).strip()
+    words = [durability, *(["keys"] if has_keys else []), *(["synced"] if is_synced else []), build.python]
+    return " ".join(words).strip()
+
+
+class Said(NamedTuple):
+    """Meaning of a setting: the config, the interpreter of another build, and whether the daemon has keys."""
+
+    config: str
+    python: str
+    has_keys: bool
+
+    @classmethod
+    def of(cls, setting: str) -> Said:
+        durability, *others = setting.split()
+        python = " ".join(word for word in others if word not in ("keys", "synced"))
+        return cls(config_with(durability, is_synced="synced" in others), python, "keys" in others)
+
+
+def config_with(durability: str, *, is_synced: bool = False) -> str:
+    """Make the config of a daemon; one of an earlier version has no setting ``handout``."""
+    return CONFIG.format(durability=durability, more='handout = "synced"\n' if is_synced else "")
 
 
 def serve(setting: str, core: str) -> Ours:
-    durability, *others = setting.split()
-    python = " ".join(word for word in others if word != "keys")
-    return Ours(CONFIG.format(durability=durability), core, python, has_keys="keys" in others)
+    said = Said.of(setting)
+    return Ours(said.config, core, said.python, has_keys=said.has_keys)
 
 
 def produce(address: str, load: Load) -> dict[str, Any]:

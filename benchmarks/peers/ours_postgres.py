@@ -1,6 +1,6 @@
 """taskqueue in the contest, with its store in PostgreSQL: a real daemon and a real server, both on the server's cores.
 
-The setting is the durability and, if it is another build, its interpreter. The server has its defaults, except a WAL as
+The setting is that of ``ours``. The server has its defaults, except a WAL as
 long as operators would set it for this load.
 """
 
@@ -23,8 +23,8 @@ WAL: Final = "select pg_current_wal_insert_lsn() - '0/0'"
 class OnPostgres(Ours):
     """Daemon that implements ``Server``; its meters include the database server."""
 
-    def __init__(self, durability: str, core: str, python: str, postgres: Postgres) -> None:
-        super().__init__(ours.CONFIG.format(durability=durability), core, python, store=postgres.address)
+    def __init__(self, said: ours.Said, core: str, postgres: Postgres) -> None:
+        super().__init__(said.config, core, said.python, store=postgres.address)
         self._postgres = postgres
 
     def meters(self) -> dict[str, float]:
@@ -39,10 +39,9 @@ def unavailable() -> str:
 
 @contextmanager
 def _served(setting: str, core: str) -> Iterator[OnPostgres]:
-    durability, _, python = setting.partition(" ")
     with ExitStack() as stack:
         postgres = stack.enter_context(Postgres(SETTINGS, core))
-        yield stack.enter_context(OnPostgres(durability, core, python, postgres))
+        yield stack.enter_context(OnPostgres(ours.Said.of(setting), core, postgres))
 
 
 def serve(setting: str, core: str) -> AbstractContextManager[OnPostgres]:

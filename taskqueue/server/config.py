@@ -38,7 +38,7 @@ from taskqueue.errors import ConfigError, SettingError
 from taskqueue.protocol.callers import UserRole
 from taskqueue.protocol.choices import NAME_WORDS
 from taskqueue.protocol.fields import ProjectName
-from taskqueue.server.syncer import Durability
+from taskqueue.server.syncer import Durability, Handout
 from taskqueue.settings import reader
 from taskqueue.settings.change_text import HIDDEN, HIDDEN_FIELD, pairs, value_text
 from taskqueue.settings.description import ALONE, DURATION, SIZE, described
@@ -112,6 +112,7 @@ class StoreSection(Struct, frozen=True):
         schema: schema of the store's tables in that database.
         timeout: seconds that the database may take for an answer.
         durability: commit: synced before a reply; interval: synced within 50 ms; none: left to the operating system.
+        handout: when a task leaves for its fetcher: written: after the write of its lease; synced: after its sync.
         cache: bytes of the store's block cache.
         min_free: bytes of the disk to keep free; below, no new tasks are accepted.
     """
@@ -121,6 +122,7 @@ class StoreSection(Struct, frozen=True):
     schema: SchemaName = "taskqueue"
     timeout: Annotated[float, Meta(ge=1, le=3600, extra=DURATION)] = 10.0
     durability: Durability = "commit"
+    handout: Handout = "written"
     cache: Annotated[int, Meta(ge=1 << 20, le=1 << 40, extra=SIZE)] = 128 << 20
     min_free: Annotated[int, Meta(ge=0, le=1 << 50, extra=SIZE)] = 512 << 20
 
@@ -222,6 +224,7 @@ RESTART_ONLY: Final = (
     ("store", "schema"),
     ("store", "timeout"),
     ("store", "durability"),
+    ("store", "handout"),
     ("store", "cache"),
     ("limits", "memory"),
 )
@@ -285,12 +288,27 @@ def core_config(config: Config, version: str) -> CoreConfig:
         slots_in_memory=advanced.slots_in_memory,
         max_projects=limits.max_projects,
         max_leases=limits.max_leases,
+        synced_handout=config.store.handout == "synced",
         turn_tasks=advanced.turn_tasks,
         # The daemon's messages are no longer than those that it accepts.
         select_bytes=min(advanced.select_bytes, daemon.max_message),
         max_message=daemon.max_message,
         version=version,
     )
+
+
+def check_handout(config: Config) -> None:
+    """Check that hand-outs are synced only if replies are.
+
+    Raises:
+        SettingError: they are, and replies are not.
+    """
+    store = config.store
+    if store.handout == "synced" and store.durability != "commit":
+        raise SettingError(
+            f'store.handout = "synced" needs store.durability = "commit", not "{store.durability}"; '
+            'or set store.handout = "written"'
+        )
 
 
 def reloaded(old: Config, new: Config) -> tuple[Config, list[str]]:

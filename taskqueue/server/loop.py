@@ -17,8 +17,9 @@ Rules:
    other StoreError ends it, because the operator can correct a wrong path.
 
 Replies wait in the outbox until the write that they acknowledge is synced, in order; a ``select`` does not wait behind
-them, so that a fetcher has its next task while the disk still syncs its last report. Waiting messages are bounded by
-MAX_WAITING_BYTES: while the outbox is full the loop takes no further requests.
+them, so that a fetcher has its next task while the disk still syncs its last report. With ``store.handout = "synced"``
+it waits like a reply: no fetcher has a task whose lease may be lost. Waiting messages are bounded by MAX_WAITING_BYTES:
+while the outbox is full the loop takes no further requests.
 
 The loop blocks only in the poller.
 """
@@ -273,7 +274,8 @@ class Loop:
             message = self._completed_daemon(message)
         elif type(message) is KeyListReply:
             message = self._completed_keys(message)
-        has_left = self._outbox.put(outgoing.peer, encode(message), ticket)
+        select = outgoing if ticket is not None and type(message) is Select else None
+        has_left = self._outbox.put(outgoing.peer, encode(message), ticket, select)
         if not has_left and type(message) is Select:
             self._undelivered.append(outgoing)
 
@@ -301,7 +303,7 @@ class Loop:
     def _release_synced(self) -> None:
         covered = self._engine.syncer.check()
         if covered > self._outbox.released:
-            self._outbox.release(covered)
+            self._undelivered += self._outbox.release(covered)
             self._backoff.reset()
 
     def _summarise(self) -> None:
@@ -496,8 +498,11 @@ MAX_WAITING_BYTES = 64 << 20
 
 
 class _Unsynced(NamedTuple):
+    """Messages that wait for a write; ``selects`` are those of them with tasks, by their index."""
+
     ticket: int
     messages: list[tuple[Peer, bytes]]
+    selects: dict[int, Outgoing]
 
 
 class Outbox:
@@ -518,22 +523,30 @@ class Outbox:
         """Whether too many bytes are waiting for the disk."""
         return self._bytes >= MAX_WAITING_BYTES
 
-    def put(self, peer: Peer, payload: bytes, ticket: int | None) -> bool:
+    def put(self, peer: Peer, payload: bytes, ticket: int | None, select: Outgoing | None = None) -> bool:
         """Send a message, or queue it until the write numbered ``ticket`` is synced; None means to send at once.
 
         Tickets must not decrease. Returns False if it should be sent at once, and could not be.
+
+        Args:
+            select: the message, if it has tasks that go back if it can't be sent.
         """
         if ticket is None or ticket <= self.released:
             return self._send(peer, payload)
-        self._batch(ticket).messages.append((peer, payload))
+        batch = self._batch(ticket)
+        if select is not None:
+            batch.selects[len(batch.messages)] = select
+        batch.messages.append((peer, payload))
         self._bytes += len(payload)
         return True
 
-    def release(self, ticket: int) -> None:
-        """Send all messages that waited for writes up to this one."""
+    def release(self, ticket: int) -> list[Outgoing]:
+        """Send all messages that waited for writes up to this one; return those with tasks that could not be sent."""
         self.released = ticket
+        undelivered: list[Outgoing] = []
         while self._batches and self._batches[0].ticket <= ticket:
-            self._send_batch(self._batches.popleft())
+            undelivered += self._send_batch(self._batches.popleft())
+        return undelivered
 
     def clear(self) -> None:
         """Drop all waiting messages; tickets start anew."""
@@ -542,13 +555,16 @@ class Outbox:
 
     def _batch(self, ticket: int) -> _Unsynced:
         if not self._batches or self._batches[-1].ticket < ticket:
-            self._batches.append(_Unsynced(ticket, []))
+            self._batches.append(_Unsynced(ticket, [], {}))
         return self._batches[-1]
 
-    def _send_batch(self, batch: _Unsynced) -> None:
-        for peer, payload in batch.messages:
+    def _send_batch(self, batch: _Unsynced) -> list[Outgoing]:
+        undelivered = []
+        for index, (peer, payload) in enumerate(batch.messages):
             self._bytes -= len(payload)
-            self._send(peer, payload)
+            if not self._send(peer, payload) and index in batch.selects:
+                undelivered.append(batch.selects[index])
+        return undelivered
 
 
 # ------------------------------------------------------------------------------------------------ the daemon's view

@@ -39,6 +39,7 @@ from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.config import (
     Config,
     changed,
+    check_handout,
     core_config,
     load,
     override,
@@ -211,6 +212,7 @@ class ConfigSource:
         config = with_environment(load(self._path), self._environ)
         for (section, key), value in self._overrides.items():
             config = override(config, section, key, value)
+        check_handout(config)
         limits.check_memory(config)
         return with_absolute_store(config, os.getcwd())
 

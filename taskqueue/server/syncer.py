@@ -36,6 +36,7 @@ from taskqueue.server.clock import ticks
 from taskqueue.server.meters import Meters
 
 Durability = Literal["commit", "interval", "none"]
+Handout = Literal["written", "synced"]
 
 INTERVAL_SECONDS: Final = 0.05
 

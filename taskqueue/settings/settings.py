@@ -162,6 +162,7 @@ class CoreConfig(Struct, frozen=True):
         select_bytes: about the size at which a select message is full, but at most a quarter of ``max_message``.
         has_room: False if the disk is nearly full: the daemon takes nothing that lets the store grow and dispatches
             nothing, but takes ``done`` with its follow-ups.
+        synced_handout: True if a task leaves for its fetcher when its lease is on disk; False if it leaves at once.
         max_message: longest message taken, in bytes; sent to clients.
         version: version of the software; sent to clients.
     """
@@ -182,6 +183,7 @@ class CoreConfig(Struct, frozen=True):
     turn_tasks: int = 2048
     select_bytes: int = 1 << 20
     has_room: bool = True
+    synced_handout: bool = False
     max_message: int = 8 << 20
     version: str = ""
 

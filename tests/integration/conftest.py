@@ -53,7 +53,7 @@ SECTION_OF = {
     "bind": "daemon", "web": "daemon", "max_message": "daemon", "log_level": "daemon", "auto_create": "daemon",
     "keys": "daemon", "insecure": "daemon", "ipc_role": "daemon", "ipc_group": "daemon",
     "fetcher_timeout": "daemon", "session_timeout": "daemon", "max_sessions": "daemon",
-    "path": "store", "durability": "store", "cache": "store", "min_free": "store",
+    "path": "store", "durability": "store", "handout": "store", "cache": "store", "min_free": "store",
     "url": "store", "schema": "store", "timeout": "store",
     "memory": "limits", "max_leases": "limits", "max_projects": "limits",
     "head_tasks": "advanced", "head_bytes": "advanced", "turn_tasks": "advanced", "select_bytes": "advanced",

@@ -245,3 +245,23 @@ def test_at_a_start_nothing_leaves_before_its_epoch_and_the_mark_of_an_unclean_e
     by = covered(calls)
     assert [word for word in (b"epoch", b"clean") if not any(word in calls[at].bytes for at in early)] == []
     assert [at for at in early if not by.get(at, sent_at) < sent_at] == []
+
+
+@pytest.mark.parametrize("handout", ["written", "synced"])
+def test_with_synced_handouts_and_only_then_a_task_leaves_after_the_sync_of_its_lease(
+    daemon: DaemonFactory, shim: Shim, peer: PeerFactory, handout: str
+) -> None:
+    it = daemon(environment=shim.environment, path=str(shim.store), handout=handout)
+    producer, fetcher = peer(it), peer(it)
+    producer.push("news", "a")
+
+    shim.hold(["sync"], ".log")
+    fetcher.ask("hello", capacity=1)
+    while producer.ask("status")["counts"].get("processing") != 1:
+        pass
+    fetcher.ask("status")
+    early = [message["type"] for message in fetcher.aside]
+    shim.heal()
+
+    assert early == (["select"] if handout == "written" else [])
+    assert [task["taskid"] for task in fetcher.receive()["tasks"]] == ["a"]

@@ -246,10 +246,11 @@ def test_what_is_meant_for_a_peer_that_has_gone_is_counted_and_offered_again(
                 handed[task["taskid"]] = task["token"]
 
 
+@pytest.mark.parametrize("handout", ["written", "synced"])
 def test_what_could_not_be_sent_to_a_peer_that_has_gone_does_not_wait_for_its_silence(
-    daemon: DaemonFactory, peer: PeerFactory
+    daemon: DaemonFactory, peer: PeerFactory, handout: str
 ) -> None:
-    it = daemon(fetcher_timeout=3600)
+    it = daemon(fetcher_timeout=3600, handout=handout)
     gone, client = peer(it), peer(it)
     gone.ask("hello", capacity=10_000)
     gone.close()

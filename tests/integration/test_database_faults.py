@@ -6,6 +6,7 @@ base/5    a table that can't grow fails the turn
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from errno import EIO, ENOSPC
 from itertools import count
@@ -15,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.faults.shim import FOR_EVER, SHORT, Call, Shim
-from tests.integration.pusher import Pusher
+from tests.integration.pusher import REST_MS, Pusher
 from tests.postgres import QUICK, Cluster
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import DaemonFactory, PeerFactory
+    from tests.integration.conftest import DaemonFactory, Message, Peer, PeerFactory
 
 LOG: Final = "pg_wal"
 TABLES: Final = "base/5"
@@ -36,8 +37,8 @@ FAULTS: Final[list[tuple[str, Call, int, int]]] = [
 
 SCHEMAS: Final = count()
 
-Server = tuple[dict[str, str], Shim]
-"""Settings of a store in a private schema, and the shim beneath its server's files."""
+Server = tuple[dict[str, str], Shim, Cluster]
+"""Settings of a store in a private schema, the shim beneath its server's files, and the server."""
 ServerOver = Callable[[str], Server]
 
 
@@ -51,7 +52,7 @@ def server_over(shim_library: Path) -> Iterator[ServerOver]:
             cluster = Cluster(*QUICK, "fsync=on", "restart_after_crash=on")
             servers[part] = cluster, cluster.start_over(shim_library, part)
         cluster, shim = servers[part]
-        return {"url": cluster.url, "schema": f"crawl{next(SCHEMAS)}"}, shim
+        return {"url": cluster.url, "schema": f"crawl{next(SCHEMAS)}"}, shim, cluster
 
     yield over
     for cluster, _ in servers.values():
@@ -62,7 +63,7 @@ def server_over(shim_library: Path) -> Iterator[ServerOver]:
 def test_a_fault_of_the_servers_disk_is_said_and_gone_through_and_nothing_acknowledged_is_lost(
     daemon: DaemonFactory, peer: PeerFactory, server_over: ServerOver, part: str, call: Call, error: int, times: int
 ) -> None:
-    store, shim = server_over(part)
+    store, shim, _ = server_over(part)
     it = daemon(**store)
     pusher = Pusher(it, peer)
     pusher.push_until_answered()
@@ -83,7 +84,7 @@ def test_a_fault_of_the_servers_disk_is_said_and_gone_through_and_nothing_acknow
 def test_a_short_write_of_the_servers_log_is_written_on_by_the_server(
     daemon: DaemonFactory, peer: PeerFactory, server_over: ServerOver
 ) -> None:
-    store, shim = server_over(LOG)
+    store, shim, _ = server_over(LOG)
     it = daemon(**store)
     pusher = Pusher(it, peer)
 
@@ -99,7 +100,7 @@ def test_a_short_write_of_the_servers_log_is_written_on_by_the_server(
 def test_with_commit_and_only_then_an_answer_waits_until_the_server_has_synced_its_log(
     daemon: DaemonFactory, peer: PeerFactory, server_over: ServerOver, durability: str, is_answered: bool
 ) -> None:
-    store, shim = server_over(LOG)
+    store, shim, _ = server_over(LOG)
     it = daemon(**store, durability=durability, timeout=60)
     pusher, onlooker = peer(it), peer(it)
     pusher.push("news", "first")
@@ -113,3 +114,71 @@ def test_with_commit_and_only_then_an_answer_waits_until_the_server_has_synced_i
 
     shim.heal()
     assert pusher.receive()["n"] == n
+
+
+# ---------------------------------------------------------------------------------------- hand-outs
+
+
+def die_and_come_back(cluster: Cluster, shim: Shim) -> None:
+    """Kill the server, which loses all that it has not written to its log, and start it again."""
+    cluster.signal(signal.SIGKILL)
+    shim.heal()
+    cluster.start()
+
+
+def all_handed_out(fetcher: Peer) -> list[Message]:
+    """Say hello until it counts; return the tasks that come before its welcome."""
+    while fetcher.ask("hello", capacity=1, after_hand_out=True)["type"] != "welcome":
+        fetcher.has_message(REST_MS)
+    return handed_out(fetcher)
+
+
+def handed_out(fetcher: Peer) -> list[Message]:
+    """Return the tasks that have come before the last answer."""
+    arrived, fetcher.aside = fetcher.aside, []
+    return [task for message in arrived if message["type"] == "select" for task in message["tasks"]]
+
+
+@pytest.mark.parametrize("handout", ["written", "synced"])
+def test_with_synced_handouts_and_only_then_a_task_whose_lease_a_dying_server_forgets_was_with_no_fetcher(
+    daemon: DaemonFactory, peer: PeerFactory, server_over: ServerOver, handout: str
+) -> None:
+    store, shim, cluster = server_over(LOG)
+    it = daemon(**store, handout=handout, timeout=60)
+    producer, first, second = peer(it), peer(it), peer(it)
+    producer.push("news", "a")
+
+    shim.hold(["pwrite"])
+    first.ask("hello", capacity=1)
+    while producer.ask("status")["counts"].get("processing") != 1:  # until the turn has ended
+        pass
+    first.ask("status")
+    before = handed_out(first)
+    die_and_come_back(cluster, shim)
+    it.wait_for_log("store-read-again")
+    [again] = all_handed_out(second)
+
+    assert [task["taskid"] for task in before] == (["a"] if handout == "written" else [])
+    assert again["taskid"] == "a"
+    assert again["token"] not in [task["token"] for task in before]
+
+
+def test_with_synced_handouts_a_task_stays_with_its_fetcher_when_the_server_dies(
+    daemon: DaemonFactory, peer: PeerFactory, server_over: ServerOver
+) -> None:
+    store, shim, cluster = server_over(LOG)
+    it = daemon(**store, handout="synced", timeout=60)
+    producer, first, second = peer(it), peer(it), peer(it)
+    producer.push("news", "a")
+    [task] = all_handed_out(first)
+
+    shim.hold(["pwrite"])
+    producer.send("new-task", project="news", tasks=[{"taskid": "b", "url": "http://site/"}])
+    while first.ask("status")["counts"].get("ready") != 1:  # until the turn has ended
+        pass
+    die_and_come_back(cluster, shim)
+    it.wait_for_log("store-read-again")
+
+    assert all_handed_out(second) == []  # "b" was not acknowledged, and is lost
+    report = {key: task[key] for key in ("project", "taskid", "token")}
+    assert first.ask("done", tasks=[report])["outcomes"] == ["done"]

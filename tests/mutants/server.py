@@ -87,18 +87,18 @@ def _cleared_bytes_still_counted(replace: Replace) -> None:
 
 
 def _select_waits_behind_replies(replace: Replace) -> None:
-    def put(self: Outbox, peer: Peer, payload: bytes, ticket: int | None) -> bool:
+    def put(self: Outbox, peer: Peer, payload: bytes, ticket: int | None, *select: Any) -> bool:
         if ticket is None and self._batches:
             ticket = self._batches[-1].ticket
-        return bool(original(self, peer, payload, ticket))
+        return bool(original(self, peer, payload, ticket, *select))
 
     original = replace(Outbox, "put", put)
 
 
 def _last_said_first(replace: Replace) -> None:
-    def leave(self: Outbox, batch: Any) -> None:
+    def leave(self: Outbox, batch: Any) -> Any:
         batch.messages.reverse()
-        original(self, batch)
+        return original(self, batch)
 
     original = replace(Outbox, "_send_batch", leave)
 

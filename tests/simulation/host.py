@@ -263,7 +263,8 @@ class Host:
     def _say(self, said: list[Outgoing]) -> None:
         for each in said:
             waits_for = self._written if each.after_sync and self.site.durability == "commit" else None
-            if not self._outbox.put(each.peer, encode(each.message), waits_for) and isinstance(each.message, Select):
+            select = each if isinstance(each.message, Select) else None
+            if not self._outbox.put(each.peer, encode(each.message), waits_for, select) and select:
                 self._undelivered.append(each)
 
     def _send(self, peer: Peer, payload: bytes) -> bool:
@@ -304,7 +305,9 @@ class Host:
             self._ledger.sync()
             self.judge.synced()
             self._covered = written
-            self._outbox.release(written)
+            if undelivered := self._outbox.release(written):
+                self._undelivered += undelivered
+                self._plan(self._busy_until)
             self._begin_sync()
         except Crash as crash:
             self.site.died(self, f"dies: {crash}")

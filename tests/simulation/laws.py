@@ -16,6 +16,7 @@ S12  the store is consistent                                                    
 S13  no slot dispatches before its time, across restarts
 S14  no slot has more processing tasks than its maximum
 S15  no slot takes more new tasks than its maximum, nor fewer                          (hosts)
+S16  with synced hand-outs no task leaves for a fetcher before its lease is on disk
 L1   in calm, every accepted task ends                                                 (play)
 L2   the scheduler never sleeps past due work                                          (sleep)
 L3   the scheduler is awake only if there is work                                      (sleep)
@@ -174,6 +175,8 @@ class Judge:
         self._set: dict[str, int] = {}
         self._deleted: set[str] = set()
         self._missed: dict[str, None] = {}
+        self._waits_for_sync = config.synced_handout
+        self._unsynced: set[int] = set()
 
     # ------------------------------------------------------------------------------------ events
 
@@ -208,6 +211,7 @@ class Judge:
     def synced(self) -> None:
         """Record that everything written so far is on disk."""
         self._journal.synced()
+        self._unsynced.clear()
 
     def configured(self, config: CoreConfig) -> None:
         """Record that another config is in force from this turn on, except for the turn's own pushes.
@@ -220,6 +224,7 @@ class Judge:
         """Record that the machine died after ``lucky`` unsynced writes had reached the disk."""
         before = dict(self.truth.answers)
         self._journal.cut(lucky)
+        self._unsynced.clear()
         lost = before.keys() - self.truth.answers.keys()
         told = sorted(lost & self._left)
         if told and self._durable:
@@ -246,6 +251,8 @@ class Judge:
 
     def leaving(self, session: str, message: Message, knows: Callable[[int, str], bool]) -> None:
         """Judge a message that leaves for a client; ``knows`` asks the store for a task, by its project's number."""
+        if message["type"] == "select":
+            self._judge_select(session, message)
         if message["type"] not in KEPT:
             return
         self._left.add((session, message["n"]))
@@ -258,6 +265,11 @@ class Judge:
             gone = facts is None or self._gone_at(name) >= answer.at
             if outcome in ACCEPTED and not gone and facts and not knows(facts.number, name.taskid):
                 self._fail("S5", name.taskid, f"its producer is told {outcome}, but the store doesn't know it")
+
+    def _judge_select(self, session: str, message: Message) -> None:
+        early = [task["taskid"] for task in message["tasks"] if task["token"] in self._unsynced]
+        if early and self._waits_for_sync:
+            self._fail("S16", early[0], f"{session} gets it, but a power cut could still undo its lease")
 
     def told(self, session: str, request: Message, reply: Message) -> None:
         """Record the first reply that a client hears to its request."""
@@ -836,6 +848,7 @@ class Judge:
             self._fail("S4", name.taskid, f"number {number:x} is not greater than {greatest:x}, given before")
         self.ranks.handed(HandOut(number, name, session, task.crashes > 0))
         self._given.add(task.token)
+        self._unsynced.add(task.token)
         self._greatest = max(self._greatest, number)
 
     def _check_expiry(self, name: Name, expires_at: float | None, now: Now) -> None:

@@ -43,6 +43,7 @@ from taskqueue.core.model.task import NO_FLOOR, NO_TOKEN, PROCESSING, SEQ_BITS, 
 from taskqueue.core.model.task_queue import TaskQueue
 from taskqueue.core.model.timer_heap import TimerHeap
 from taskqueue.core.moves import cycles, flows, lease_end, push, slots
+from taskqueue.core.moves.handout import HandOut
 from taskqueue.core.moves.push import revive, take_batch
 from taskqueue.core.requests import fetchers
 from taskqueue.core.scheduler import Scheduler
@@ -385,6 +386,27 @@ def _reply_before_sync(replace_: Replace) -> None:
             turn.send(session, reply, after_sync=False)
 
     replace_(answers, "_answer", answer)
+
+
+def _select_before_sync(replace_: Replace) -> None:
+    def send(self: HandOut, session: Session) -> None:
+        _said_at_once(self._turn, original, self, session)
+
+    original = replace_(HandOut, "_send", send)
+
+
+def _sent_again_before_sync(replace_: Replace) -> None:
+    def send_unseen(turn: TurnState, *args: Any) -> None:
+        _said_at_once(turn, original, turn, *args)
+
+    original = replace_(fetchers, "_send_unseen", send_unseen)
+
+
+def _said_at_once(turn: TurnState, say: Callable[..., None], *args: Any) -> None:
+    before = len(turn.outgoing)
+    say(*args)
+    for each in turn.outgoing[before:]:
+        each.after_sync = False
 
 
 def _carry_on_after_a_failed_commit(replace_: Replace) -> None:
@@ -984,6 +1006,8 @@ MUTANTS: Final = (
     Mutant("an operation is not kept with its step", "O1 S2 S3", _operation_not_kept_with_its_step),
     Mutant("what is due still waits for a retry", "S9", _a_retry_for_ever),
     Mutant("an operation meets what came later", "O1 S2 S3", _operation_meets_what_came_later),
+    Mutant("a select leaves before its sync", "S16", _select_before_sync),
+    Mutant("a select that is sent again overtakes its sync", "S16", _sent_again_before_sync),
     Mutant("a timeout is no failure", "A1", _timeout_no_failure),
     Mutant("a cleared task is known by its old id", "S2", _cleared_task_known_by_its_old_id),
     Mutant("a restart forgets who is drained", "N1", _drained_names_forgotten, crewed=True),

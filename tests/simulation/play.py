@@ -10,6 +10,8 @@ from math import inf
 from random import Random
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.task import BLOCKED, OVER
@@ -42,6 +44,9 @@ CALM_SECONDS: Final = 3600.0
 time. A delayed task keeps its time when the clock is put back, by more than an hour in the restarts of one storm."""
 
 LOOK_SECONDS: Final = 50.0
+
+SYNCED_SHARE: Final = 0.4
+"""Share of the worlds with durability ``commit`` whose hand-outs are synced."""
 
 PLENTY: Final = 1 << 28
 HEADS: Final = (
@@ -111,6 +116,8 @@ class Play:
         self._keeps = self.world.rng("keeps")
         config = self._peopled(draw_config(self._rng, self._keeps))
         durability = self._rng.choice(("commit", "commit", "commit", "interval", "none"))
+        if durability == "commit":
+            config = replace(config, synced_handout=self.world.rng("handout").random() < SYNCED_SHARE)
         self.judge = Judge(self.world, config, durability == "commit")
         self.site = Site(
             self.world, storage or MemoryDisk(), self.judge, config, durability, forgetful=forgetful, plan=plan

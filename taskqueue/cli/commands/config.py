@@ -62,9 +62,10 @@ def check(file: str) -> None:
       taskqueue config check taskqueue.toml
     """
     from taskqueue.server import limits
-    from taskqueue.server.config import load
+    from taskqueue.server.config import check_handout, load
 
     read = load(file)
+    check_handout(read)
     limits.check_memory(read)
     projects = sorted(read.projects)
     plural = "" if len(projects) == 1 else "s"

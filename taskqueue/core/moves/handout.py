@@ -430,4 +430,4 @@ class HandOut:
         return min(config.select_bytes, config.max_message // SENT_TIMES_MOST)
 
     def _send(self, session: Session) -> None:
-        self._turn.send(session, self._messages[session.id], after_sync=False)
+        self._turn.send(session, self._messages[session.id], after_sync=self._state.config.synced_handout)

@@ -127,7 +127,7 @@ def welcome(turn: TurnState) -> None:
         if is_reading and turns and session.free > 0:
             state.held_welcomes[key] = HeldWelcome(session, each.welcome, number, turns - 1)
         else:
-            turn.send(session, each.welcome, after_sync=False)
+            turn.send(session, each.welcome, after_sync=state.config.synced_handout)
 
 
 def _ended(session: Session, message: Hello, max_message: int) -> list[int]:
@@ -235,7 +235,9 @@ def _send_unseen(turn: TurnState, session: Session, seen: int) -> None:
             assignment = as_assignment(project, task, turn.spec_of(task), left)
             unseen[lease.number].append(sent_again(turn, project, task, assignment, timeout_of(task, project)))
     for number, tasks in unseen.items():
-        turn.send(session, Select(number=number, tasks=tasks, fetch=_fetch_of(state, tasks)), after_sync=False)
+        message = Select(number=number, tasks=tasks, fetch=_fetch_of(state, tasks))
+        # The first one may still wait for the sync of its turn, which this one must not overtake.
+        turn.send(session, message, after_sync=state.config.synced_handout)
 
 
 def _fetch_of(state: State, tasks: Sequence[Assignment]) -> dict[str, Raw]:

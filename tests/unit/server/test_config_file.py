@@ -19,6 +19,7 @@ from taskqueue.server.config import (
     Config,
     build,
     changed,
+    check_handout,
     core_config,
     load,
     override,
@@ -261,7 +262,7 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
         ),
         (
             "[store]\nengine = 7",
-            "store.engine is not a setting; there are path, url, schema, timeout, durability, cache, min_free",
+            "store.engine is not a setting; there are path, url, schema, timeout, durability, handout, cache, min_free",
         ),
         (
             "[projects.news]\nspeed = 7",
@@ -487,6 +488,14 @@ def test_a_setting_said_elsewhere_wins_and_is_checked_too() -> None:
     assert override(Config(), "store", "durability", "none").store.durability == "none"
     with pytest.raises(ConfigError, match=r'store\.durability must be one of .* not "maybe"'):
         override(Config(), "store", "durability", "maybe")
+
+
+@pytest.mark.parametrize("durability", ["interval", "none"])
+def test_hand_outs_are_not_synced_where_answers_are_not(durability: str) -> None:
+    check_handout(build({"store": {"handout": "synced"}}, "file"))
+
+    with pytest.raises(ConfigError, match=r'^store\.handout = "synced" needs store\.durability = "commit", not '):
+        check_handout(build({"store": {"handout": "synced", "durability": durability}}, "file"))
 
 
 # ---------------------------------------------------------------------------------------- reload

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import Peer
+from taskqueue.protocol.messages import Outgoing
 from taskqueue.server.loop import MAX_WAITING_BYTES, Outbox
 
 A, B = Peer(b"a"), Peer(b"b")
@@ -124,3 +126,19 @@ def test_what_was_to_leave_at_once_and_could_not_is_told() -> None:
     wire.is_open = False
     assert not wire.outbox.put(A, b"lost", None)
     assert wire.outbox.put(A, b"waits", 1)
+
+
+def test_tasks_that_waited_and_could_not_leave_are_told() -> None:
+    wire = Wire()
+    selects = [Outgoing(A, Select(number=number, tasks=[])) for number in (1, 2, 3)]
+    wire.outbox.put(A, b"a reply", 1)
+    wire.outbox.put(A, b"select 1", 1, selects[0])
+    wire.outbox.put(A, b"select 2", 2, selects[1])
+    wire.outbox.put(A, b"select 3", 3, selects[2])
+    assert wire.outbox.release(1) == []
+
+    wire.is_open = False
+
+    assert wire.outbox.release(2) == [selects[1]]
+    wire.outbox.clear()
+    assert wire.outbox.release(3) == []
