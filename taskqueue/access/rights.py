@@ -23,10 +23,10 @@ from taskqueue.protocol.messages import REQUESTS, AnyRequest
 _TYPES_OF: Final[Mapping[Right, tuple[type[AnyRequest], ...]]] = {
     "look": (
         daemon.StatusShow, daemon.DaemonShow, daemon.DaemonHistory, fetchers.Fetchers, fetchers.FetcherShow,
-        flows.FlowShow, flows.FlowList, flows.FlowTasks, insight.Stats, insight.StatsHistory, insight.Watch,
-        insight.Why, insight.FailureList, insight.Log, operations.OperationShow, operations.OperationList,
-        projects.ProjectShow, projects.ProjectWait, slots.SlotList, slots.SlotShow, tasks.TaskShow, tasks.TaskWait,
-        tasks.TaskParents, tasks.TaskChildren, tasks.TaskList,
+        flows.FlowShow, flows.FlowList, flows.FlowTasks, insight.Stats, insight.JobCounts, insight.StatsHistory,
+        insight.Watch, insight.Why, insight.FailureList, insight.Log, operations.OperationShow,
+        operations.OperationList, projects.ProjectShow, projects.ProjectWait, slots.SlotList, slots.SlotShow,
+        tasks.TaskShow, tasks.TaskWait, tasks.TaskParents, tasks.TaskChildren, tasks.TaskList,
     ),
     "push": (tasks.NewTasks, flows.FlowStage, flows.FlowSubmit, projects.ProjectHold),
     "work": (fetchers.Hello, tasks.Done, fetchers.Extend, fetchers.Release, fetchers.Note),

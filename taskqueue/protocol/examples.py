@@ -63,6 +63,7 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
     flows.FlowTasks(project="news", flow="nightly", session=SESSION, n=28),
     flows.FlowCancel(project="news", flow="nightly", session=SESSION, n=29),
     insight.Stats(session=SESSION, n=15),
+    insight.JobCounts(project="news", job="monday", session=SESSION, n=46),
     insight.StatsHistory(project="news", every="hour", since=1700000000.0, session=SESSION, n=25),
     insight.Watch(since="70368744177665.12", session=SESSION, n=19),
     insight.Why(project="news", taskid="p2", session=SESSION, n=19),
@@ -107,6 +108,7 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
                     slot="a-shop",
                     recrawl=values.Recrawl(min=3600.0, max=604800.0),
                     repeat=30,
+                    job="monday",
                 ),
                 body=packed({"fetch": {"headers": {"Accept": "text/html"}}, "save": {"page": 2}}),
                 depends_on=("p1", values.TaskOf(project="shops", taskid="B")),
@@ -320,6 +322,7 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
         more=False,
         n=15,
     ),
+    insight.JobCountsReply(counts=values.TaskCounts(ready=2, success=40), next="p9", n=46),
     insight.HistoryReply(
         points=[insight.HistoryPoint(at=1699999200.0, new=1200, selected=1180, success=1171, failed=3)], n=25
     ),
@@ -521,6 +524,7 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
                 error="HTTP 503",
                 fetcher="crawler:17",
                 kind="HTTP 503",
+                job="monday",
             )
         ],
         next="18bcfe568f400001",

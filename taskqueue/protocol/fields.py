@@ -98,6 +98,10 @@ ProjectNames = Annotated[list[ProjectName], Meta(max_length=200)]
 """Projects that a list is limited to; empty: all."""
 GroupName = Annotated[str, Meta(max_length=NAME_CHARS, pattern=rf"\A{NAME}*\Z", extra={NOTATION: "name or empty"})]
 """Name of a group of projects, or of a shared bucket; empty: none."""
+JobName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS, pattern=rf"\A{NAME}+\Z", extra={NOTATION: "name"})]
+"""Name of a job: of the run, such as that of a day, that a task came by."""
+AnyJob = Annotated[str, Meta(max_length=NAME_CHARS, pattern=rf"\A{NAME}*\Z", extra={NOTATION: "name or empty"})]
+"""Name of a job that tasks are selected by; empty: any, or none."""
 Part = Annotated[str, Meta(max_length=NAME_CHARS)]
 """Part of a name; case does not matter."""
 SessionId = Annotated[str, Meta(min_length=1, max_length=64)]

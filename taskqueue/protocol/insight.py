@@ -8,7 +8,17 @@ from msgspec import Meta, Struct
 
 from taskqueue.protocol.base import AnyReply, Reply, Request, WaitingRequest
 from taskqueue.protocol.choices import NAME_CHARS, FailuresBy, ProjectState, Resolution, WhyCause
-from taskqueue.protocol.fields import PROTOCOL, WAIT_MOST_SECONDS, EpochSeconds, GroupName, Number, ProjectName, TaskId
+from taskqueue.protocol.fields import (
+    MAX_TASKID_BYTES,
+    PROTOCOL,
+    WAIT_MOST_SECONDS,
+    EpochSeconds,
+    GroupName,
+    JobName,
+    Number,
+    ProjectName,
+    TaskId,
+)
 from taskqueue.protocol.values import Change, EventTotals, TaskCounts
 
 
@@ -196,6 +206,31 @@ class Stats(Request["StatsReply"], tag="stats"):
     after: str = ""
     limit: Annotated[int, Meta(ge=1, le=100)] = 100
     group: GroupName = ""
+
+
+class JobCounts(Request["JobCountsReply"], tag="job-counts"):
+    """Count the tasks of a job in a project by state, in pages: the sum of all pages is the count.
+
+    Attributes:
+        job: name of the run that the tasks came by.
+        after: ``next`` of the page before; empty: from the start.
+    """
+
+    project: ProjectName
+    job: JobName
+    after: Annotated[str, Meta(max_length=MAX_TASKID_BYTES)] = ""
+
+
+class JobCountsReply(Reply, tag="job-counts-reply"):
+    """How many of a bounded number of tasks belong to a job.
+
+    Attributes:
+        counts: those of the job by state; bare ones count as finished.
+        next: ``after`` of the next page; empty: this is the last one.
+    """
+
+    counts: TaskCounts
+    next: str = ""
 
 
 class StatsHistory(Request["HistoryReply"], tag="stats-history"):

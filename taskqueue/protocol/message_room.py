@@ -15,7 +15,7 @@ from taskqueue.protocol.fields import MAX_VALIDATOR_CHARS
 from taskqueue.protocol.flows import FlowTaskStatus
 from taskqueue.protocol.insight import ProjectPulse
 from taskqueue.protocol.tasks import ItemError, PackedParent, TaskRow
-from taskqueue.protocol.values import Assignment, RerunProgress, Schedule, TaskFilter
+from taskqueue.protocol.values import PLAIN, Assignment, RerunProgress, Schedule, TaskFilter
 
 _ENVELOPE_BYTES: Final = 1024
 """Upper bound of the bytes around a url and a body in a message."""
@@ -86,8 +86,11 @@ def room_beside(url: str, schedule: Schedule, max_message: int) -> int:
 
 def _texts(schedule: Schedule) -> int:
     """Count the characters of a schedule's texts."""
-    itag, slot = schedule.itag, schedule.slot
-    return (0 if itag is None else len(itag)) + (0 if slot is None else len(slot))
+    if schedule is PLAIN:
+        return 0
+    itag, slot, job = schedule.itag, schedule.slot, schedule.job
+    texts = (0 if itag is None else len(itag)) + (0 if slot is None else len(slot))
+    return texts if job is None else texts + len(job)
 
 
 def errors_that_fit(
@@ -116,7 +119,7 @@ def fetch_bytes(packed: Raw) -> int:
 
 def row_bytes(row: TaskRow) -> int:
     """Return an upper bound of the bytes of a task in a list."""
-    texts = len(row.taskid) + len(row.url) + len(row.fetcher) + len(row.error) + len(row.kind)
+    texts = len(row.taskid) + len(row.url) + len(row.fetcher) + len(row.error) + len(row.kind) + len(row.job)
     return _ROW_BYTES + _CHARACTER_BYTES * texts
 
 
@@ -145,7 +148,8 @@ def pulse_bytes(pulse: ProjectPulse) -> int:
 
 def operation_bytes(projects: Sequence[str], wanted: TaskFilter, rerun: RerunProgress | None) -> int:
     """Return an upper bound of the bytes of an operation."""
-    size = _OPERATION_BYTES + sum(map(len, projects)) + _CHARACTER_BYTES * (len(wanted.url) + len(wanted.error))
+    globs = _CHARACTER_BYTES * (len(wanted.url) + len(wanted.error))
+    size = _OPERATION_BYTES + sum(map(len, projects)) + globs + len(wanted.job)
     if rerun is None:
         return size
     taskids = [rerun.taskid, *(taskid for layer in rerun.layers for taskid in layer.taskids)]

@@ -14,6 +14,7 @@ from taskqueue.protocol.fields import (
     NIL,
     PROTOCOL,
     WAIT_MOST_SECONDS,
+    AnyJob,
     EpochSeconds,
     Priority,
     ProjectName,
@@ -115,6 +116,7 @@ class TaskRow(Struct, frozen=True, omit_defaults=True, gc=False):
         put_off: times in a row that ``retry_after`` has put it off.
         state: state of the task; empty: the state that was asked for.
         pushed_at: whole unix seconds of its first push; 0: unknown.
+        job: name of its job; empty: none.
     """
 
     taskid: str
@@ -132,6 +134,7 @@ class TaskRow(Struct, frozen=True, omit_defaults=True, gc=False):
     put_off: int = 0
     state: str = ""
     pushed_at: float = 0.0
+    job: str = ""
 
 
 class TaskShow(Request["TaskReply"], tag="task-show"):
@@ -167,6 +170,7 @@ class TaskDetails(Struct, frozen=True, omit_defaults=True):
         put_off: times in a row that ``retry_after`` has put it off; 65,535: at least that often.
         pushed_at: whole unix seconds of its first push; 0: unknown.
         note: its last note (processing); None: none, or no room beside the body.
+        job: name of its job; empty: none.
     """
 
     project: str
@@ -196,6 +200,7 @@ class TaskDetails(Struct, frozen=True, omit_defaults=True):
     put_off: int = 0
     pushed_at: float = 0.0
     note: str | float | None = None
+    job: str = ""
 
 
 class TaskReply(TaskDetails, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="task-reply"):
@@ -339,6 +344,7 @@ class TaskList(Request["TaskListReply"], tag="task-list"):
             match.
         states: without ``state``: only tasks in these states; empty: in all.
         ignore_case: letters of either case match ``url`` and ``error``.
+        job: tasks of this job; empty: any.
     """
 
     project: ProjectName
@@ -353,6 +359,7 @@ class TaskList(Request["TaskListReply"], tag="task-list"):
     pushed_before: EpochSeconds = 0.0
     states: Annotated[list[TaskState], Meta(max_length=len(get_args(TaskState)))] = []
     ignore_case: bool = False
+    job: AnyJob = ""
 
 
 class TaskListReply(Reply, tag="task-list-reply"):

@@ -24,7 +24,9 @@ from taskqueue.protocol.fields import (
     NOTATION,
     UNSAID,
     AgeSeconds,
+    AnyJob,
     EpochSeconds,
+    JobName,
     KnownName,
     Number,
     Priority,
@@ -79,6 +81,8 @@ class Schedule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
             is ``age``, or ``min`` without an age.
         repeat: of a recurring task: successes after which it runs again, at most; the daemon counts it down. None: no
             limit.
+        job: name of the run that the task comes by; tasks that it leads to get it, too, if they name none. None: no
+            job, or that of the task that led to it.
     """
 
     priority: Priority = 0
@@ -95,6 +99,7 @@ class Schedule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     slot: SlotName | None = None
     recrawl: Recrawl | None = None
     repeat: Retries | None = None
+    job: JobName | None = None
 
 
 PLAIN: Final = Schedule()
@@ -142,8 +147,8 @@ class Assignment(Struct, frozen=True, omit_defaults=True, gc=False):
         body: as its producer sent it.
         retried: times that it has failed before.
         lastcrawltime: unix seconds of the end of its last attempt; 0: it has never run.
-        schedule: its present priority and, as its producer set them, ``exetime``, ``retries``, ``age`` and ``itag``;
-            defaults are left out.
+        schedule: its present priority and, as its producer set them, ``exetime``, ``retries``, ``age``, ``itag`` and
+            ``job``; defaults are left out.
         not_before: seconds from arrival of the message before which it must not start; the timeout counts from then.
         start_within: seconds after ``not_before`` within which it must start, or be released; None: no limit.
         etag, last_modified, content_hash: of its page, from its last report, for a conditional request.
@@ -317,6 +322,7 @@ class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
         pushed_before: unix seconds: first pushed before that time; 0: any. Tasks whose first push is unknown don't
             match.
         ignore_case: letters of either case match ``url`` and ``error``.
+        job: of this job; empty: any.
     """
 
     states: Annotated[list[TaskState], Meta(max_length=len(STATES))] = []
@@ -327,6 +333,7 @@ class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     pushed_since: EpochSeconds = 0.0
     pushed_before: EpochSeconds = 0.0
     ignore_case: bool = False
+    job: AnyJob = ""
 
 
 PauseSeconds = Annotated[float, Meta(gt=0, le=MAX_PAUSE_SECONDS)]

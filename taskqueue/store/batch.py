@@ -117,8 +117,8 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
         else:
             size = plain_size
             record = pack(marked, flags, task.priority, retried, task.token, task.exetime, task.lastcrawltime, place)
-        if task.itag:
-            record += task.itag.encode()
+        if task.itag or task.job:
+            record += layout.encode_names(task)
         if task.links is not None:
             record = join_links(record, size, task.links)
         if task.slot:

@@ -171,18 +171,22 @@ def _page(store: Store, ref: PageRef) -> FoundPage:
     start = layout.id_key(ref.project, ref.after) + (b"\0" if ref.after else b"")
     entries = store.scan(layout.IDS, start, layout.project_key(ref.project + 1), ref.limit + 1)
     looked_at = entries[: ref.limit]
-    taskids = [decode_record(layout.IDS, key, bytes.decode, key[4:]) for key, _ in looked_at]
+    end = layout.JOB_MARK + ref.job.encode() if ref.job else b""
     known = tasks = [
-        decode_record(layout.IDS, key, layout.task_of, ref.project, taskid, record)
-        for taskid, (key, record) in zip(taskids, looked_at, strict=True)
-        if record != AWAITED
+        decode_record(layout.IDS, key, layout.task_of, ref.project, _taskid_in(key), record)
+        for key, record in looked_at
+        if record != AWAITED and record.endswith(end)
     ]
     if ref.whole:
         tasks = up_to_bytes(PAGE_BYTES, _filled(store, tasks))
     attempts = _attempts(store, tasks) if ref.errors else {}
     is_whole = len(tasks) == len(known)
-    last = taskids[-1] if is_whole and taskids else tasks[-1].taskid if tasks else ref.after
+    last = _taskid_in(looked_at[-1][0]) if is_whole and looked_at else tasks[-1].taskid if tasks else ref.after
     return FoundPage(ref, tasks, attempts, end=is_whole and len(looked_at) == len(entries), last=last)
+
+
+def _taskid_in(key: bytes) -> str:
+    return decode_record(layout.IDS, key, bytes.decode, key[layout.PROJECT_BYTES :])
 
 
 def _filled(store: Store, tasks: list[Task]) -> Iterator[Task]:

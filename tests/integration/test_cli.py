@@ -1056,6 +1056,28 @@ def test_stats_tell_of_a_window_of_a_group_or_of_all_time(run: Run) -> None:
     assert run("stats", "ghost")[2] == 'taskqueue: project "ghost" is unknown; `taskqueue status` lists them\n'
 
 
+def test_the_pages_of_a_run_are_counted_listed_and_changed_by_its_job(run: Run, url: str) -> None:
+    run("push", "news", "http://a/", "--job", "monday")
+    run("push", "news", "http://other/")
+    with Client(url) as client:
+        (start,) = client.select(1, projects=["news"])
+        client.done(start, ["http://a/1", "http://a/2"])
+        counts = client.stats.job("news", "monday")
+
+    assert (start.schedule.job, counts.ready, counts.success) == ("monday", 2, 1)
+    assert run("stats", "--job", "monday")[1].splitlines()[1].split()[:4] == ["news", "2", "·", "·"]
+    told = json.loads(run("stats", "news", "--job", "monday", "--json")[1])
+    assert (told["job"], told["projects"][0]["counts"]["ready"]) == ("monday", 2)
+    rows = [json.loads(line) for line in run("task", "list", "news", "--job", "monday", "--json")[1].splitlines()]
+    assert {row["url"] for row in rows} == {"http://a/", "http://a/1", "http://a/2"}
+    assert run("task", "cancel", "news", "--job", "monday", "--yes")[1].startswith("cancelled 2 tasks of 4 ")
+    assert run("task", "show", "news", "http://a/1")[1].split("job")[1].split()[0] == "monday"
+    assert "--job monday" in run("operation", "list")[1]
+    assert run("stats", "--job", "tuesday") == (0, "", 'No task has job "tuesday".\n')
+    assert run("stats", "--job", "monday", "--history")[0] == 2
+    assert "job" in run("push", "news", "http://b/", "--job", "no name")[2]
+
+
 # ------------------------------------------------------------------------------------------------ status
 
 

@@ -56,7 +56,11 @@ def live(it: Daemon, peer: PeerFactory) -> None:
     with Client(it.url) as client:
         fetcher.ask("hello", capacity=6, projects=["news"])
         client.push_many(
-            "news", [{"url": f"http://news/{n}", "taskid": f"t{n}", "itag": "v1", "priority": -n} for n in range(6)]
+            "news",
+            [
+                {"url": f"http://news/{n}", "taskid": f"t{n}", "itag": "v1", "job": "monday", "priority": -n}
+                for n in range(6)
+            ],
         )
         tasks = {task["taskid"]: task for task in held(fetcher, 6)}
         reports = [finished(tasks[taskid], ok=True) for taskid in ("t0", "t1")]
@@ -66,7 +70,7 @@ def live(it: Daemon, peer: PeerFactory) -> None:
         client.push("news", "http://news/1", taskid="t1", itag="v2")  # restarted, and dispatched in the same turn
         held(fetcher, 1)
         client.push("news", "http://news/parent", taskid="parent", delay=3600)
-        client.push("news", "http://news/child", taskid="child", depends_on=["parent"], itag="kind")
+        client.push("news", "http://news/child", taskid="child", depends_on=["parent"], itag="kind", job="x")
         client.push("news", "http://news/ä", taskid="ä", priority=7)
         for project in ("cleared", "deleted", "large"):
             client.push_many(project, [page(project, f"c{n}") for n in range(2500)])
@@ -112,14 +116,14 @@ def test_tasks_are_those_of_the_daemon_in_every_state(daemon: DaemonFactory, pee
             if count
         }
         assert dict(Counter((p, s) for p, s in ask(target, "select project, state from tasks"))) == counted
-        for project, taskid, state, url, priority, retried, itag, last in ask(
+        for project, taskid, state, url, priority, retried, itag, last, job in ask(
             target,
-            "select project, taskid, state, url, priority, retried, itag, last_crawl_at from tasks "
+            "select project, taskid, state, url, priority, retried, itag, last_crawl_at, job from tasks "
             "where project in ('news', 'hosts')",
         ):
             view = client.tasks.get(project, taskid)
             assert (state, url, priority, retried) == (view.state, view.url, view.schedule.priority, view.retried)
-            assert itag == (view.schedule.itag or "")
+            assert (itag, job) == (view.schedule.itag or "", view.job)
             assert (last and last.timestamp()) == pytest.approx(view.lastcrawltime or None, abs=1e-5)
     ends = ask(target, "select state, ended_at, due_at from tasks where project = 'news'")
     now = datetime.now(UTC)

@@ -83,7 +83,7 @@ WALK: dict[str, list[list[str]]] = {
     "fetcher resume": [["ghost" + EVIL], [EVIL]],
     "daemon show": [[], ["--json"], ["--history"], [EVIL]],
     "daemon verify": [[]],
-    "stats": [[], ["--json"], ["news", "--history"], [EVIL]],
+    "stats": [[], ["--json"], ["news", "--history"], [EVIL], ["news", "--job", EVIL], ["news", "--job", "monday"]],
     "failures": [
         *(["--by", by] for by in ("error", "host", "fetcher", "project")), ["news", "--json"], ["--since", EVIL],
     ],
@@ -105,7 +105,7 @@ WALK: dict[str, list[list[str]]] = {
     "slot set": [["news", EVIL_SLOT, "--delay", "1d"], ["news", EVIL, "--delay", "1"], ["news", "x", "--delay", EVIL],
                  ["news", "x", "--block-until", EVIL], ["missing", "x", "--delay", "1"]],
     "task list": [["news", "--state", state] for state in ("ready", "processing", "failed")]
-    + [["news", "--state", "failed", "--json"], ["news", "--state", EVIL]],
+    + [["news", "--state", "failed", "--json"], ["news", "--state", EVIL], ["news", "--job", EVIL]],
     "task show": [TASK, [*TASK, "--json"], ["news", "a", "b"], ["news", "ghost-" + EVIL]],
     "task wait": [[*TASK, "--timeout", "0"], ["news", "ghost-" + EVIL]],
     "task children": [["news", EVIL + "g"], ["news", EVIL + "g", "--json"], ["news", "ghost-" + EVIL]],
@@ -127,7 +127,7 @@ WALK: dict[str, list[list[str]]] = {
     "push": [
         ["news", URL], ["news", URL, "--any-scheme", "--taskid", EVIL], ["news", "--file", "{lines}"],
         ["news", "--file", EVIL],
-        ["news", "--file", "{packed}"], ["news", URL, "--json"], [EVIL, URL],
+        ["news", "--file", "{packed}"], ["news", URL, "--json"], [EVIL, URL], ["news", URL, "--job", EVIL],
     ],
     "task cancel": [TASK, ["news", "--error-glob", EVIL, "--yes"]],
     "store init": [["--store", "{initial}"], ["--store", EVIL, "--print-sql"],

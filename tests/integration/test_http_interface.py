@@ -195,6 +195,17 @@ def test_operations_are_started_on_what_a_filter_names(web: Web) -> None:
     assert web.got("GET", "/projects/shop/tasks?state=ready")["tasks"][0]["priority"] == 7
 
 
+def test_tasks_of_a_job_are_pushed_counted_and_listed(web: Web) -> None:
+    pushed = [{"url": "http://jobs/1", "job": "monday"}, {"url": "http://jobs/2", "schedule": {"job": "monday"}}]
+    web.got("POST", "/projects/jobs/tasks", [*pushed, "http://jobs/3"])
+
+    counted = web.got("GET", "/projects/jobs/jobs/monday")
+    assert (counted["counts"]["ready"], counted["next"]) == (2, None)
+    listed = web.got("GET", "/projects/jobs/tasks?job=monday")["tasks"]
+    assert [(row["url"], row["job"]) for row in listed] == [("http://jobs/1", "monday"), ("http://jobs/2", "monday")]
+    assert refused(web, "GET", "/projects/jobs/jobs/a%20b") == (400, "malformed", "job")
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "code", "field"),
     [

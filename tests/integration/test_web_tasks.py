@@ -50,6 +50,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
                     it.failed(task, f"HTTP 503 for item {place}1234", retry=place < 3)
                 else:
                     it.note(task, 0.25)
+            it.push_many("jobs", (new_task(f"http://jobs/{number}", job="monday") for number in (1, 2)))
+            it.push("jobs", "http://jobs/3", job="tuesday")
             flow = it.flow("shop", "nightly")
             flow.task("http://shop/b", after=[flow.task("http://shop/a")])
             flow.submit()
@@ -126,8 +128,20 @@ def test_what_a_filter_chooses_is_said_for_operations_as_the_interface_takes_it(
     assert time.time() - 3700 < json.loads(aged.get("data-filter"))["since"] < time.time() - 3500
 
 
+def test_tasks_of_a_job_are_listed_and_each_leads_to_the_others(pages: Pages) -> None:
+    assert listed(pages, "job=monday", "jobs") == ["http://jobs/1", "http://jobs/2"]
+    assert listed(pages, "job=wednesday&state=ready", "jobs") == []
+    acts = pages.page("/projects/jobs/tasks?job=monday").get_element_by_id("acts")
+    assert json.loads(acts.get("data-filter")) == {"job": "monday"}
+
+    page = pages.page(task_page("jobs", default_taskid("http://jobs/3")))
+    assert facts(page)["Job"] == "tuesday"
+    assert page.xpath("//dl[@class='facts']//a/@href") == ["/projects/jobs/tasks?job=tuesday"]
+
+
 @pytest.mark.parametrize(
-    ("query", "field"), [("state=x", "state"), ("since=x", "since"), ("state=ready&url=" + "a" * 300, "url")]
+    ("query", "field"),
+    [("state=x", "state"), ("since=x", "since"), ("state=ready&url=" + "a" * 300, "url"), ("job=a%20b", "job")],
 )
 def test_a_search_that_makes_no_sense_is_refused_by_its_field(pages: Pages, query: str, field: str) -> None:
     assert field in words(pages.page(f"/projects/news/tasks?{query}", 400))

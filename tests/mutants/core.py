@@ -22,7 +22,7 @@ from taskqueue.core.model.task_queue import TaskQueue
 from taskqueue.core.model.watch_log import WatchLog
 from taskqueue.core.moves import disk_full, edges, lease_end, push
 from taskqueue.core.moves.handout import HandOut
-from taskqueue.core.requests import fetchers, invariants
+from taskqueue.core.requests import fetchers, insight, invariants
 from taskqueue.core.state import State
 from taskqueue.core.steps import retry_count
 from taskqueue.core.turn_state import TurnState
@@ -36,6 +36,10 @@ from tests.mutants.mutant import Mutant, Replace
 EDGES: Final = "unit/core/rules/details/test_propagation.py::test_nothing_is_left_of_the_edges"
 WATCH: Final = "unit/core/rules/test_watch.py"
 RETRIES: Final = "unit/core/rules/test_retry_count.py"
+
+
+def _cleared_tasks_of_a_job_counted(replace: Replace) -> None:
+    replace(insight, "LIVE", frozenset())
 
 
 def _set_apart_and_still_counted(replace: Replace) -> None:
@@ -268,6 +272,11 @@ def _timeouts_told(replace: Replace) -> None:
 
 
 MUTANTS: Final = (
+    Mutant(
+        "tasks of a job are counted after a clear has dropped them",
+        _cleared_tasks_of_a_job_counted,
+        ("unit/core/rules/test_jobs.py::test_what_clear_has_dropped_is_not_counted_while_it_is_swept_up",),
+    ),
     Mutant(
         "a fetcher that loses a lease hears of it at its next heartbeat",
         _losses_not_told,

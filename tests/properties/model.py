@@ -216,9 +216,11 @@ class Model:
 
     # ------------------------------------------------------------------------------------ new-task
 
-    def push(self, name: str, new: NewTask, depth: int | None = None) -> str:
-        """Push a new task, a follow-up if it has a ``depth``; return the outcome."""
+    def push(self, name: str, new: NewTask, depth: int | None = None, job: str = "") -> str:
+        """Push a new task, a follow-up of a task of this job if it has a ``depth``; return the outcome."""
         name = new.project or name
+        if job and new.schedule.job is None:
+            new = replace(new, schedule=replace(new.schedule, job=job))
         project = self.projects.get(name)
         if project is None:
             return "rejected"
@@ -278,7 +280,7 @@ class Model:
         due = self._due(new.schedule)
         recurs = _recurs(new.schedule)
         put_off = keep is not None and keep.apart and recurs and due > self.wall
-        task.depth, task.held_back = depth, put_off
+        task.depth, task.held_back, task.job = depth, put_off, new.schedule.job or ""
         task.apart = put_off or new.taskid == self.finisher(name)
         self._wait(task, due)
         project.tasks[new.taskid] = task
@@ -307,17 +309,17 @@ class Model:
         fixed = Schedule(
             priority=schedule.priority, exetime=WALL + self.wall + schedule.delay, retries=schedule.retries,
             age=schedule.age, itag=schedule.itag, auto_recrawl=schedule.auto_recrawl, force_update=True,
-            timeout=schedule.timeout, expires_at=schedule.expires_at, repeat=schedule.repeat,
+            timeout=schedule.timeout, expires_at=schedule.expires_at, repeat=schedule.repeat, job=schedule.job,
         )  # fmt: skip
         return NewTask(new.taskid, new.url, fixed, new.body, new.project)
 
     # ------------------------------------------------------------------------------------ how leases end
 
-    def depth_below(self, item: TaskReport) -> int:
-        """Return the depth of a task's follow-ups."""
+    def below(self, item: TaskReport) -> tuple[int, str]:
+        """Return the depth and the job of a task's follow-ups."""
         project = self.projects.get(item.project)
         task = project.tasks.get(item.taskid) if project else None
-        return task.depth + 1 if task else 0
+        return (task.depth + 1, task.job) if task else (0, "")
 
     def finish(self, session: str, item: TaskReport) -> str:
         """Apply a report; return whether it counts."""
@@ -720,6 +722,8 @@ class Model:
     def _matches(self, operation: Operation, task: Task) -> bool:
         wanted = operation.filter
         if task.bare or task.state not in _meant(operation):
+            return False
+        if wanted.job and task.job != wanted.job:
             return False
         if wanted.before and not WALL + (task.crawled_at if task.is_live else task.at) < wanted.before:
             return False

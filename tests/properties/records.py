@@ -64,6 +64,7 @@ class Task:
     at: float = 0.0
     retried: int = 0
     itag: str = ""
+    job: str = ""
     crawled_at: float = -inf
     held_back: bool = False
     timed_out: bool = False

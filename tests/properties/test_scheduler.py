@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import count
@@ -21,7 +22,7 @@ from taskqueue.core.steps import bulk, retention, sweep
 from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.daemon import StatusReply, StatusShow
 from taskqueue.protocol.fetchers import Extend, Hello, Release, Select, TokensReply
-from taskqueue.protocol.insight import Stats, StatsReply, Why, WhyReply
+from taskqueue.protocol.insight import JobCounts, JobCountsReply, Stats, StatsReply, Why, WhyReply
 from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow
 from taskqueue.protocol.projects import (
@@ -49,7 +50,7 @@ from taskqueue.protocol.tasks import (
     TaskShow,
     TasksReply,
 )
-from taskqueue.protocol.values import Again, Assignment, NewTask, TaskFilter, TaskReport
+from taskqueue.protocol.values import Again, Assignment, NewTask, TaskCounts, TaskFilter, TaskReport
 from taskqueue.settings.settings import CoreConfig, Pace
 from tests.nightly import TIMES
 from tests.properties import model as naive
@@ -79,6 +80,7 @@ anything = st.fixed_dictionaries(
         "retries": st.integers(0, 3),
         "age": st.sampled_from([2.0, 15.0]),
         "itag": st.sampled_from(["x", "y"]),
+        "job": st.sampled_from(["monday", "tuesday"]),
         "auto_recrawl": st.booleans(),
         "repeat": st.sampled_from([0, 1, 2]),
         "force_update": st.booleans(),
@@ -100,6 +102,7 @@ usual: list[dict[str, Any]] = [
     {"age": 2.0, "auto_recrawl": True, "repeat": 1},
     {"age": 2.0},
     {"itag": "x"},
+    {"job": "monday"},
     {"timeout": 3 + 1 / 64},
     {"expires_at": naive.WALL + 45},
 ]
@@ -158,6 +161,7 @@ filters = st.builds(
     states=st.just([]),
     url=st.sampled_from(["", "", "*/t[0-2]", "*x"]),
     error=st.sampled_from(["", "", "HTTP *"]),
+    job=st.sampled_from(["", "", "monday"]),
 )
 
 
@@ -390,7 +394,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
     ) -> None:
         """Run a bulk operation, which skips tasks that arrive in its turn; a crash within it changes nothing."""
         named = [state for state in STATES if state in states and state in naive.SENSIBLE[action]]
-        wanted = TaskFilter(named, which.url, which.error)  # type: ignore[arg-type]
+        wanted = TaskFilter(named, which.url, which.error, job=which.job)  # type: ignore[arg-type]
         about: dict[str, Any] = {"project": project} if project else {"group": "g"}
         request = Bulk(
             session="person",
@@ -557,10 +561,10 @@ class SchedulerBesideModel(RuleBasedStateMachine):
     def compare_done(self, request: Done, reply: DoneReply) -> None:
         for i, item in enumerate(request.tasks):
             assert item is not None
-            depth = self.model.depth_below(item)
+            depth, job = self.model.below(item)
             assert reply.outcomes[i] == self.model.finish(request.session, item)
             if reply.outcomes[i] == "done" and item.new:
-                assert reply.new[i] == [self.model.push(item.project, each, depth) for each in item.new if each]
+                assert reply.new[i] == [self.model.push(item.project, each, depth, job) for each in item.new if each]
 
     def note_answers(self, replies: list[AnyReply]) -> None:
         self.answers += [(reply.n, reply.finished if isinstance(reply, WaitReply) else None) for reply in replies]
@@ -790,6 +794,15 @@ class SchedulerBesideModel(RuleBasedStateMachine):
                 break
         assert listed == self.model.listed(project, state)
 
+    @rule(project=known_projects, job=st.sampled_from(["monday", "tuesday"]))
+    def a_job_is_counted_by_state(self, project: str, job: str) -> None:
+        if project in self.model.projects:
+            (reply,) = self.read(JobCounts(session="viewer", n=next(self.reads), project=project, job=job))
+            assert isinstance(reply, JobCountsReply)
+            tasks = self.model.projects[project].tasks.values()
+            counts = Counter(task.state for task in tasks if task.job == job)
+            assert reply.counts == TaskCounts(**counts)
+
     @rule(project=known_projects, taskid=st.sampled_from([*TASKIDS, "on_finished"]))
     def a_task_is_shown_as_it_is(self, project: str, taskid: str) -> None:
         if project in self.model.projects:
@@ -802,7 +815,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
 
     def compare_task(self, known: Task, reply: TaskReply) -> None:
         assert (reply.state, reply.priority, reply.retried) == (known.state, known.priority, known.retried)
-        assert (reply.depth, reply.put_off) == (known.depth, known.put_off)
+        assert (reply.depth, reply.put_off, reply.job) == (known.depth, known.put_off, known.job)
         assert bool(reply.bare_since) == known.bare == (not reply.url)
         if known.state == "delayed":
             assert reply.exetime == naive.WALL + known.at

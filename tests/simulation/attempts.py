@@ -1,9 +1,10 @@
-"""Laws of the body and settings that one attempt at a task leaves to the next, and of its new tasks.
+"""Laws of the body and settings that one attempt at a task leaves to the next, and of its new tasks and their jobs.
 
 B1   each attempt has the latest body, of a push that counted or of the retry before it; a retry keeps the task's seq,
      applies its own priority, and uses up a retry if and only if it says so, or says nothing and has no
      ``retry_after``
 B2   the new tasks of a report come with its end, or with its part, or not at all
+B3   a task has the job of the push that described it last; a new task of a report that names none, that of its origin
 
 Fetchers show the bodies; the rest is seen in the writes. Facts that can't be seen from outside, such as the order of
 two events in one turn, are not judged.
@@ -53,19 +54,24 @@ class Attempts:
 
     # ------------------------------------------------------------------------------------ what is heard
 
-    def pushed(self, name: Name, outcome: str, item: Message) -> None:
-        """Record a push and its outcome."""
+    def pushed(self, name: Name, outcome: str, item: Message, origin: Name | None = None) -> None:
+        """Record a push and its outcome; ``origin`` is the task whose report brought it."""
+        job = item.get("schedule", {}).get("job") or (self._truth.jobs.get(origin, UNKNOWN) if origin else "")
         if outcome == "deferred":
             self._journal.put(self._truth.later_bodies, name, item.get("body"))
+            self._journal.put(self._truth.later_jobs, name, job)
         elif outcome in DESCRIBES:
             # A push that had to wait for a search may have been decided before the failure.
             self._know(name, UNKNOWN if name in self._failed else item.get("body"))
+            self._journal.put(self._truth.jobs, name, job)
             self._described.add(name)
 
     def made(self, name: Name) -> None:
         """Record that the scheduler has made or pushed the task by itself."""
         self._know(name, UNKNOWN)
+        self._journal.put(self._truth.jobs, name, UNKNOWN)
         self._journal.drop(self._truth.later_bodies, name)
+        self._journal.drop(self._truth.later_jobs, name)
         self._described.add(name)
 
     def failed(self, name: Name, item: Message, may_be: frozenset[str], *, first: bool) -> None:
@@ -99,6 +105,17 @@ class Attempts:
             self._journal.drop(self._truth.later_bodies, name)
             if name not in self._described:
                 self._know(name, body)
+        if name in self._truth.later_jobs:
+            job = self._truth.later_jobs[name] if task.state in LIVE else UNKNOWN
+            self._journal.drop(self._truth.later_jobs, name)
+            if name not in self._described:
+                self._journal.put(self._truth.jobs, name, job)
+
+    def kept(self, name: Name, task: Task) -> None:
+        """Judge the job of a task as it is written, after a deferred update of it, if any."""
+        job = self._truth.jobs.get(name, UNKNOWN)
+        if job is not UNKNOWN and task.job != job:
+            raise Violation("B3", name.taskid, f"its job is {task.job!r}, and should be {job!r}")
 
     def handed(self, turn: Round) -> None:
         """Judge, after the writes of a turn, the bodies of dispatched tasks."""

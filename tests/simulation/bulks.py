@@ -73,6 +73,11 @@ class Bulks:
                 is_own or fnmatchcase(f"http://{name.project}/{name.taskid}", record.progress.filter.url)
             ):
                 continue
+            job = record.progress.filter.job
+            if job and job != held.job:
+                if name in touched or name in self._truth.deferred:
+                    rows.append((name, record, False))
+                continue
             wanted: Sequence[str] = record.progress.filter.states or MEANT[record.progress.action]
             if is_own or name in touched or not self._is_settled(held, wanted):
                 rows.append((name, record, False))

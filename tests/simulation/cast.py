@@ -335,7 +335,7 @@ class Operator:
     def _bulk(self, project: str) -> None:
         rng = self._rng
         about: Message = {"group": GROUP} if rng.random() < 0.3 else {"project": project}
-        about["filter"] = rng.choice(({}, {}, {"url": "*t*[0-4]"}, {"url": "*/p1.*"}))
+        about["filter"] = rng.choice(({}, {"job": "monday"}, {"url": "*t*[0-4]"}, {"url": "*/p1.*"}))
         about["action"] = rng.choice(("retry", "cancel", "reprioritise", "reschedule"))
         about["dry_run"] = rng.random() < 0.2
         self._client.ask("bulk", priority=rng.randrange(10, 20), delay=rng.choice((0.0, 10.0, 60.0)), **about)

@@ -23,7 +23,7 @@ L3   the scheduler is awake only if there is work                               
 F1 F2 C1 C2 C3   ends of projects, their processing tasks, runs of jobs       (crowds)
 F3   each task that fails for good leads to one task of ``on_failure``, in its commit
 O1   a bulk operation changes each old task that it selects once              (bulks)
-B1 B2  what an attempt leaves to the next, and its new tasks    (attempts)
+B1 to B3   what an attempt leaves to the next, and its new tasks with their jobs    (attempts)
 A1   each failed attempt is written to the failures in the turn that ends it          (failed)
 R1   only tasks that finished longer ago than their project keeps them are dropped; forgotten only if it says so
 G1 to G7   dependent tasks run after their parents, once                      (edges)
@@ -417,7 +417,7 @@ class Judge:
                 self._refuse(name, item)
             for new, (follow_up, became) in zip(item.get("new", []), next(came_out), strict=False):
                 self._become(follow_up, became, new)
-                self.attempts.pushed(follow_up, became, new)
+                self.attempts.pushed(follow_up, became, new, name)
                 self.edges.pushed(follow_up, became, new)
                 self.hosts.pushed(follow_up, became)
 
@@ -798,10 +798,12 @@ class Judge:
             self._fail("S3", name.taskid, f"it is {_class(task.state)} now, but it was {_words(may_be)}")
         if task.state != PROCESSING:
             self._apply_deferred(name, task)
+        self.attempts.kept(name, task)
         place = ready_key(task.priority, task.seq)
         held = Held(
             task.project, task.state, task.token, task.key, False, task.crashes, place, is_held(task), task.retried,
             self.ranks.became_due(name, was, move, is_alone=name not in self._may_be),
+            task.job,
         )  # fmt: skip
         self._put(self.truth.tasks, name, held)
 
@@ -831,6 +833,7 @@ class Judge:
         if task.bare != (self.paces.keep(name.project, overrides, "then", "remember") == "remember"):
             self._fail("R1", name.taskid, f"it is bare: {task.bare}")
         if task.bare:
+            self.attempts.kept(name, task)
             self._put(self.truth.tasks, name, Held(task.project, task.state, task.token, task.key, bare=True))
         else:
             self._journal.drop(self.truth.tasks, name)

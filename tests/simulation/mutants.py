@@ -39,6 +39,7 @@ from taskqueue.core.model.session import Session
 from taskqueue.core.model.slot import Slot
 from taskqueue.core.model.slot_pace import SlotPace
 from taskqueue.core.model.slot_table import SlotTable
+from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import NO_FLOOR, NO_TOKEN, PROCESSING, SEQ_BITS, Task
 from taskqueue.core.model.task_queue import TaskQueue
 from taskqueue.core.model.timer_heap import TimerHeap
@@ -59,6 +60,7 @@ from taskqueue.protocol.values import Again, Attempt, NewTask, TaskReport
 from taskqueue.settings.jobs import CronJob
 from taskqueue.store import batch
 from taskqueue.store.ledger import Ledger
+from taskqueue.store.records import layout
 from tests import memory_store
 from tests.simulation import host
 from tests.simulation.host import Host
@@ -508,6 +510,23 @@ def _delayed_tasks_run_early(replace_: Replace) -> None:
         return original(self, now + 1)  # type: ignore[no-any-return]
 
     original = replace_(TaskQueue, "first_due", first_due)
+
+
+def _new_tasks_come_by_no_job(replace_: Replace) -> None:
+    replace_(push, "_of_job", lambda item, job: item)
+
+
+def _a_restarted_task_keeps_its_job(replace_: Replace) -> None:
+    def describe(self: Task, spec: Spec, *, apart: bool) -> None:
+        job = self.job
+        original(self, spec, apart=apart)
+        self.job = self.job or job
+
+    original = replace_(Task, "describe", describe)
+
+
+def _jobs_not_kept(replace_: Replace) -> None:
+    replace_(layout, "encode_names", lambda task: task.itag.encode())
 
 
 def _put_offs_not_kept(replace_: Replace) -> None:
@@ -985,6 +1004,9 @@ MUTANTS: Final = (
     Mutant("a head that runs dry is not filled", "L2", _dry_head_not_filled),
     Mutant("delayed tasks run early", "S11", _delayed_tasks_run_early),
     Mutant("how often a task was put off is not kept", "S8", _put_offs_not_kept),
+    Mutant("the new tasks of a report come by no job", "B3", _new_tasks_come_by_no_job),
+    Mutant("a restarted task keeps its job", "B3", _a_restarted_task_keeps_its_job),
+    Mutant("jobs are not kept", "S8", _jobs_not_kept),
     Mutant("handed out while others are due", "P2", _handed_out_while_others_are_due),
     Mutant("what is due in the store only is overlooked", "P2", _due_in_the_store_only_overlooked),
     Mutant("by due time what waited keeps its place", "P3", _due_tasks_keep_their_places),

@@ -122,7 +122,7 @@ def _rows(order: Head, count: int) -> list[dict[str, Any]]:
 
 _FIELDS: Final = (
     "taskid", "key", "seq", "state", "priority", "exetime", "token", "retried", "lastcrawltime", "held_back",
-    "timed_out", "itag", "apart", "attempts", "put_off", "pushed_at",
+    "timed_out", "itag", "apart", "attempts", "put_off", "pushed_at", "job",
 )  # fmt: skip
 
 

@@ -87,4 +87,6 @@ def _draw_schedule(rng: Random, taskid: str, wall: float) -> dict[str, Any]:
         schedule.update(auto_recrawl=True, age=float(rng.randrange(20, 120)))
     if ends_by_itself(taskid):
         schedule["repeat"] = rng.randrange(4)
+    if schedule.get("priority", 0) % 2:  # not drawn, so that the same seeds go on as before
+        schedule["job"] = "monday" if schedule["priority"] < 3 else "tuesday"
     return schedule

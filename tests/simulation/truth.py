@@ -73,7 +73,8 @@ class Name(NamedTuple):
 class Held(NamedTuple):
     """Task in the store: number of its project, state, last token, key in the order; whether it is bare; how often its
     fetchers have fallen silent; its priority and seq, as one number; whether a rerun keeps it; how often it has failed;
-    the turn in which it last became due, and its key among delayed tasks then, if its place depends on them."""
+    the turn in which it last became due, and its key among delayed tasks then, if its place depends on them; its
+    job."""
 
     number: int
     state: int
@@ -85,6 +86,7 @@ class Held(NamedTuple):
     is_held: bool = False
     retried: int = 0
     became_due: tuple[int, int] | None = None
+    job: str = ""
 
 
 class Lease(NamedTuple):
@@ -198,7 +200,7 @@ class Truth:
         leases: by token.
         in_force: tokens of leases that nothing may have ended.
         deferred: tasks with a force_update that waits for the end of their lease.
-        bodies: known bodies of tasks; those of deferred updates are ``later_bodies``.
+        bodies, jobs: known bodies and jobs of tasks; those of deferred updates are ``later_bodies``, ``later_jobs``.
         answers: by (session, n).
         counted: tokens whose report has counted.
         dropped_at: true time at which a project of that name was deleted last.
@@ -243,6 +245,8 @@ class Truth:
         self.deferred: dict[Name, bool] = {}
         self.bodies: dict[Name, Any] = {}
         self.later_bodies: dict[Name, Any] = {}
+        self.jobs: dict[Name, Any] = {}
+        self.later_jobs: dict[Name, Any] = {}
         self.answers: dict[tuple[str, int], Answer] = {}
         self.counted: dict[int, bool] = {}
         self.dropped_at: dict[str, float] = {}

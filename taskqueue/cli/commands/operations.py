@@ -186,7 +186,7 @@ LIKELY: Final[dict[BulkAction, tuple[TaskState, ...]]] = {
 }
 """States in which an action makes sense; without a state, retry takes the first of them only."""
 
-FILTERS: Final = "--state, --url-glob, --error-glob, --since, --until, --pushed-since or --pushed-before"
+FILTERS: Final = "--state, --url-glob, --error-glob, --since, --until, --pushed-since, --pushed-before or --job"
 
 
 class BulkChange(NamedTuple):
@@ -215,6 +215,7 @@ class BulkChoice(NamedTuple):
     since: float | None = None
     pushed_since: float | None = None
     pushed_before: float | None = None
+    job: str = ""
     dry_run: bool = False
     yes: bool = False
     no_wait: bool = False
@@ -224,7 +225,7 @@ class BulkChoice(NamedTuple):
     def filters(self) -> bool:
         """Whether any filter on tasks is set."""
         of_time = self.until or self.since or self.pushed_since or self.pushed_before
-        return bool(self.states or self.url_glob or self.error_glob or of_time)
+        return bool(self.states or self.url_glob or self.error_glob or of_time or self.job)
 
 
 IGNORE_CASE: Final = click.option("--ignore-case", is_flag=True, help="Match of letters of either case in patterns.")
@@ -233,6 +234,8 @@ PUSHED_OPTIONS: Final = (
     click.option("--pushed-since", metavar="DURATION|TIME", type=times.past, help="Earliest time of the first push."),
     click.option("--pushed-before", metavar="DURATION|TIME", type=times.past, help="Latest time of the first push."),
 )
+
+job_option = click.option("--job", metavar="NAME", default="", help="Job that the tasks came by.")
 
 OPTIONS: Final = (
     click.option(
@@ -261,6 +264,7 @@ OPTIONS: Final = (
         help="Latest time of the end or last run.",
     ),
     *PUSHED_OPTIONS,
+    job_option,
     click.option("--dry-run", is_flag=True, help="Count of the tasks only; nothing is changed."),
     click.option("--yes", is_flag=True, help="Yes to the question that would be asked."),
     json_option,
@@ -383,6 +387,7 @@ def _begin(client: Client, project: str | None, choice: BulkChoice, change: Bulk
         since=choice.since,
         pushed_since=choice.pushed_since,
         pushed_before=choice.pushed_before,
+        job=choice.job,
         priority=change.priority,
         exetime=change.exetime,
         delay=change.delay,

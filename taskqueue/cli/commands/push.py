@@ -77,6 +77,7 @@ def _json(written: str) -> Any:
 )
 @click.option("--repeat", type=int, help="Recrawls, at most.")
 @click.option("--itag", help="Mark; another one than last time runs finished tasks.")
+@click.option("--job", metavar="NAME", help="Job of the tasks and of all that they lead to.")
 @click.option("--force-update", is_flag=True, help="Precedence over stored tasks; finished ones run again.")
 @click.option("--expires-at", type=times.moment, metavar="TIME", help="Latest time of the run.")
 @click.option("--expires-in", type=times.after_now, metavar="DURATION", help="Latest time of the run, from now.")
@@ -104,7 +105,7 @@ def push(
 
     Tasks are urls, or the lines of a file, or - for stdin. A line of a file is a url or a JSON object with url and any
     of taskid, priority, exetime, delay, retries, age, itag, auto_recrawl, force_update, cancel, timeout, expires_at,
-    slot, recrawl, repeat, canonical, fetch, process, save, body, depends_on, on_parent_failure. Invalid lines are
+    slot, recrawl, repeat, job, canonical, fetch, process, save, body, depends_on, on_parent_failure. Invalid lines are
     reported with their numbers; the others are pushed. The exit status is 1 if a task was rejected, 77 if the key may
     push none of them. Urls are http, https, or data:, such as data:,on_start; --any-scheme accepts every scheme.
 
@@ -127,6 +128,7 @@ def push(
       taskqueue push news --file tasks.jsonl --at "2027-01-31 18:00"
       taskqueue push news https://example.com/b --depends-on https://example.com/a
       taskqueue push news data:,on_start --taskid start --save '{"page": 1}'
+      taskqueue push news https://example.com/ --job monday
       sort -u urls.txt | taskqueue push news -
     """
     from taskqueue.cli.input.task_lines import TaskLines

@@ -1,4 +1,4 @@
-"""``taskqueue stats``: show attempts and times of projects.
+"""``taskqueue stats``: show attempts and times of projects, or how far a job is.
 
 ``stats --history`` draws how fast projects were, beside the same time before:
 
@@ -8,20 +8,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import Daemon, check_group, daemon_options
 from taskqueue.cli.input.names import group_option, projects_argument
 from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.display.projects import ALL, WINDOWS
-from taskqueue.protocol.choices import Resolution
+from taskqueue.protocol.choices import STATES, Resolution
 from taskqueue.protocol.insight import HistoryPoint
-from taskqueue.protocol.values import EventTotals
+from taskqueue.protocol.values import EventTotals, TaskCounts
+from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -56,6 +58,7 @@ SORTS: Final = (NAME, *EVENTS, *TIMES)
 @click.option("--limit", type=click.IntRange(min=1), help="Number of projects, at most.")
 @click.option("--history", is_flag=True, help="Bars over time, beside those of the time before.")
 @click.option("--since", metavar="DURATION|TIME", type=times.past, help="Start of --history.  [default: 1d]")
+@click.option("--job", metavar="NAME", help="Job whose tasks are counted, by state.")
 @json_option
 @daemon_options
 def stats(
@@ -67,6 +70,7 @@ def stats(
     limit: int | None,
     history: bool,
     since: float | None,
+    job: str | None,
     as_json: bool,
     daemon: Daemon,
 ) -> None:
@@ -79,18 +83,27 @@ def stats(
     --history shows all projects together, or the named ones, by the minute for the last day and by the hour for the
     last 90 days. A minute is known once it has passed.
 
+    --job counts the tasks that came by that job, now, by state.
+
     \b
     Example:
       taskqueue stats
       taskqueue stats news --window 5m
       taskqueue stats --window 1d --sort failed --limit 10
       taskqueue stats --history news --since 7d
+      taskqueue stats news --job monday
       taskqueue stats --json | jq '.projects[] | {name, day: .windows["1d"]}'
     """
     if since is not None and not history:
         raise click.UsageError("--since is for --history; without it, --window chooses the time")
+    if job and history:
+        raise click.UsageError("say --job or --history, not both")
     with daemon.client() as client:
         found = [project for project in _chosen(client, projects, group) if part.lower() in project.name.lower()]
+        if job:
+            counts = {project.name: client.stats.job(project.name, job) for project in found[:limit]}
+            _show_job(job, counts, as_json)
+            return
     if sort != NAME:
         found.sort(key=lambda project: getattr(_over(project, window), sort, 0), reverse=True)
     found = found[:limit]
@@ -104,6 +117,23 @@ def stats(
     from taskqueue.cli.output import tables
 
     tables.show(of_stats(found, window))
+
+
+def _show_job(job: str, counts: Mapping[str, TaskCounts], as_json: bool) -> None:
+    """Print how many tasks of a job each project has, by state; without --json projects without any are left out."""
+    if as_json:
+        print_object({"job": job, "projects": [{"name": name, "counts": of} for name, of in counts.items()]})
+        return
+    from taskqueue.cli.output import tables
+
+    some = {name: of for name, of in counts.items() if any(astuple(of))}
+    if not some:
+        say(f'No task has job "{job}".', err=True)
+        return
+    table = tables.bare_table(["project"], STATES)
+    for name, of in some.items():
+        table.add_row(name, *_cells(of, STATES, "{:,}"))
+    tables.show(table)
 
 
 def _show_history(daemon: Daemon, names: Sequence[str | None], since: float | None, as_json: bool) -> None:
@@ -155,7 +185,7 @@ def _over(project: ProjectStats, window: str) -> EventTotals | Window:
     return over
 
 
-def _cells(over: EventTotals | Window, names: Iterable[str], shape: str) -> Iterator[Text]:
+def _cells(over: EventTotals | Window | TaskCounts, names: Iterable[str], shape: str) -> Iterator[Text]:
     """Format numbers, with a dim dot for 0."""
     from taskqueue.terminal.screen import Text
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeGuard
 import click
 
 from taskqueue.cli.commands import operations
-from taskqueue.cli.commands.operations import BulkChange, BulkChoice, bulk_options, pushed_options
+from taskqueue.cli.commands.operations import BulkChange, BulkChoice, bulk_options, job_option, pushed_options
 from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import (
     END_STATUSES,
@@ -78,6 +78,7 @@ def task() -> None:
 @operations.IGNORE_CASE
 @click.option("--since", type=times.past, metavar="DURATION|TIME", help="Earliest time of the end or last run.")
 @pushed_options
+@job_option
 @click.option(
     "--newest/--oldest", default=False,
     help="Order by end or dispatch.  [default: oldest first]",
@@ -94,6 +95,7 @@ def list_tasks(
     since: float | None,
     pushed_since: float | None,
     pushed_before: float | None,
+    job: str,
     newest: bool,
     limit: int,
     as_json: bool,
@@ -112,11 +114,12 @@ def list_tasks(
       taskqueue task list news --state failed --since 1h --newest
       taskqueue task list news --state ready --state delayed --pushed-before 2d
       taskqueue task list news --error-glob '*timeout*' --ignore-case
+      taskqueue task list news --state failed --error-glob '*503*' --job monday
       taskqueue task list news --state processing --oldest
       taskqueue task list news --state ready --limit 1000000 --json | jq -r .url
     """
     pushed = pushed_since, pushed_before
-    chosen = TaskQuery(project, states, url_glob, error_glob, since, newest, *pushed, ignore_case=ignore_case)
+    chosen = TaskQuery(project, states, url_glob, error_glob, since, newest, *pushed, ignore_case, job)
     if newest and not states:
         say("--newest is for processing and finished tasks; waiting ones come in their order.", err=True)
     with daemon.client() as client:
@@ -421,6 +424,7 @@ def _tell(choice: BulkChoice, names: Sequence[str], outcomes: Sequence[str], don
 def _fields(task: TaskReply) -> dict[str, str]:
     """Rows about a task, without empty ones."""
     schedule = as_plain(task.schedule)
+    del schedule["job"]
     error = error_line(task.history[0]) if task.history and task.error else kind_in(task.error)
     fields = {
         "project": task.project,
@@ -434,6 +438,7 @@ def _fields(task: TaskReply) -> dict[str, str]:
         "retried": str(task.retried) if task.retried else "",
         "put off": f"{task.put_off:,} times" if task.put_off else "",
         "slot": schedule.pop("slot") or "",
+        "job": task.job,
         "recrawl": _bounds(schedule.pop("recrawl")),
         "due": local(task.exetime),
         "expires": local(schedule.pop("expires_at") or 0.0),
@@ -481,6 +486,7 @@ class TaskQuery(NamedTuple):
     pushed_since: float | None = None
     pushed_before: float | None = None
     ignore_case: bool = False
+    job: str = ""
 
 
 def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[Page[TaskRow]]:
@@ -499,6 +505,7 @@ def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[Page[TaskRo
             pushed_since=chosen.pushed_since,
             pushed_before=chosen.pushed_before,
             ignore_case=chosen.ignore_case,
+            job=chosen.job,
         )
         yield page
         if not page.next:

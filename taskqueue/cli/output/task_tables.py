@@ -131,4 +131,5 @@ def chosen(view: Operation) -> str:
         ("--pushed-since", said.pushed_since),
         ("--pushed-before", said.pushed_before),
     )
+    options += [f"--job {said.job}"] if said.job else []
     return " ".join([*options, *(f"{option} {shlex.quote(local(at))}" for option, at in times if at)])

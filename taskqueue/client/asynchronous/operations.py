@@ -40,6 +40,7 @@ class AsyncOperations:
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
         ignore_case: bool = False,
+        job: str = "",
     ) -> Operation:
         """Start an operation on all tasks of a project, or of a group, that match every condition given here.
 
@@ -61,6 +62,7 @@ class AsyncOperations:
             pushed_since, pushed_before: times as above: tasks first pushed at that time or later, or before it. Tasks
                 without that time, which came before the daemon recorded it, are left out.
             ignore_case: letters of either case match ``url`` and ``error``.
+            job: name of a job: its tasks; empty: any.
 
         Raises:
             ValueError: a time is a datetime without a time zone.
@@ -75,6 +77,7 @@ class AsyncOperations:
             pushed_since=unix_seconds_or_0("pushed_since", pushed_since),
             pushed_before=unix_seconds_or_0("pushed_before", pushed_before),
             ignore_case=ignore_case,
+            job=job,
         )
         request = Bulk(
             action=action,

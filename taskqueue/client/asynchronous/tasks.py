@@ -158,6 +158,7 @@ class AsyncTasks:
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
         ignore_case: bool = False,
+        job: str = "",
     ) -> Page[TaskRow]:
         """Return a page of a project's tasks, in the order of their state, with the errors of their last attempts.
 
@@ -176,6 +177,7 @@ class AsyncTasks:
             pushed_since, pushed_before: times likewise: tasks first pushed at that time or later, or before it. Tasks
                 without that time, which came before the daemon recorded it, are left out.
             ignore_case: letters of either case match ``url`` and ``error``.
+            job: name of a job: its tasks; empty: any.
 
         Raises:
             ValueError: a time is a datetime without a time zone.
@@ -194,6 +196,7 @@ class AsyncTasks:
             pushed_since=unix_seconds_or_0("pushed_since", pushed_since),
             pushed_before=unix_seconds_or_0("pushed_before", pushed_before),
             ignore_case=ignore_case,
+            job=job,
         )
         reply = await self._exchange.ask(request)
         return Page(reply.tasks, reply.next)
@@ -210,6 +213,7 @@ class AsyncTasks:
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
         ignore_case: bool = False,
+        job: str = "",
     ) -> AsyncGenerator[TaskRow, None]:
         """Iterate over all tasks of a project, filtered as in ``list``, asked for page by page.
 
@@ -229,6 +233,7 @@ class AsyncTasks:
                 pushed_since=pushed_since,
                 pushed_before=pushed_before,
                 ignore_case=ignore_case,
+                job=job,
             )
             for row in page.items:
                 yield row

@@ -12,7 +12,7 @@ from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.push_options import Moment
 from taskqueue.protocol.choices import Resolution
 from taskqueue.protocol.insight import HistoryPoint, ProjectStats
-from taskqueue.protocol.values import Change
+from taskqueue.protocol.values import Change, TaskCounts
 from taskqueue.types import Page
 
 
@@ -40,6 +40,14 @@ class BlockingStats:
             page = self.list(after, group=group)
             yield from page.items
             after, more = (page.next, bool(page.next))
+
+    def job(self, project: str, job: str) -> TaskCounts:
+        """Count the tasks of a job in a project, by state.
+
+        The daemon scans all tasks of the project, page by page: about 7 s for a million. Each counts once, in its state
+        at that moment.
+        """
+        return self._background.run(self._client.job(project, job))
 
     def history(
         self,

@@ -41,6 +41,7 @@ class BlockingOperations:
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
         ignore_case: bool = False,
+        job: str = "",
     ) -> Operation:
         """Start an operation on all tasks of a project, or of a group, that match every condition given here.
 
@@ -62,6 +63,7 @@ class BlockingOperations:
             pushed_since, pushed_before: times as above: tasks first pushed at that time or later, or before it. Tasks
                 without that time, which came before the daemon recorded it, are left out.
             ignore_case: letters of either case match ``url`` and ``error``.
+            job: name of a job: its tasks; empty: any.
 
         Raises:
             ValueError: a time is a datetime without a time zone.
@@ -84,6 +86,7 @@ class BlockingOperations:
                 pushed_since=pushed_since,
                 pushed_before=pushed_before,
                 ignore_case=ignore_case,
+                job=job,
             )
         )
 

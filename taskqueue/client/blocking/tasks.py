@@ -117,6 +117,7 @@ class BlockingTasks:
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
         ignore_case: bool = False,
+        job: str = "",
     ) -> Page[TaskRow]:
         """Return a page of a project's tasks, in the order of their state, with the errors of their last attempts.
 
@@ -135,6 +136,7 @@ class BlockingTasks:
             pushed_since, pushed_before: times likewise: tasks first pushed at that time or later, or before it. Tasks
                 without that time, which came before the daemon recorded it, are left out.
             ignore_case: letters of either case match ``url`` and ``error``.
+            job: name of a job: its tasks; empty: any.
 
         Raises:
             ValueError: a time is a datetime without a time zone.
@@ -153,6 +155,7 @@ class BlockingTasks:
                 pushed_since=pushed_since,
                 pushed_before=pushed_before,
                 ignore_case=ignore_case,
+                job=job,
             )
         )
 
@@ -168,6 +171,7 @@ class BlockingTasks:
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
         ignore_case: bool = False,
+        job: str = "",
     ) -> Iterator[TaskRow]:
         """Iterate over all tasks of a project, filtered as in ``list``, asked for page by page.
 
@@ -187,6 +191,7 @@ class BlockingTasks:
                 pushed_since=pushed_since,
                 pushed_before=pushed_before,
                 ignore_case=ignore_case,
+                job=job,
             )
             yield from page.items
             after, more = (page.next, bool(page.next))

@@ -282,6 +282,7 @@ def _schedule(said: PushOptions) -> Schedule:
         said.get("slot"),
         None if recrawl is None else recrawl_bounds(recrawl),
         said.get("repeat"),
+        said.get("job"),
     )
 
 
@@ -307,6 +308,8 @@ def _checked(task: NewTask) -> NewTask:
         as_text("schedule.itag", task.schedule.itag)
     if task.schedule.slot is not None:
         as_text("schedule.slot", task.schedule.slot)
+    if task.schedule.job is not None:
+        as_text("schedule.job", task.schedule.job)
     try:
         checked = _decoder.decode(_encoder.encode(task))
     except OverflowError:

@@ -58,6 +58,8 @@ class PushOptions(TypedDict, total=False):
             changed and longer if not, such as ``{"min": "1h", "max": "30d"}``; the first interval is age, or else the
             shortest.
         repeat: of a recurring task: successes after which it runs again, at most; None: no limit.
+        job: name of the run that the task comes by, such as "monday", 1 to 64 ASCII letters, digits, "_", "-" and ".";
+            tasks that it leads to get it, too, unless they name one. None: no job, or that of the task that led to it.
         depends_on: tasks that must succeed first, at most 1,000: taskids of its own project, or pairs (project,
             taskid); docs/howto/dependencies.md has the rules.
         on_parent_failure: reaction if one of these fails, is cancelled or expires: ``"fail"`` (the default), ``"run"``,
@@ -84,6 +86,7 @@ class PushOptions(TypedDict, total=False):
     slot: str | None
     recrawl: RecrawlBounds | None
     repeat: int | None
+    job: str | None
     depends_on: Sequence[str | tuple[str, str]] | None
     on_parent_failure: ParentFailure
     canonical: bool

@@ -154,7 +154,7 @@ class Task:
         timeout: seconds from its dispatch, or from ``not_before`` on, until the lease runs out.
         retried: number of its earlier failures.
         lastcrawltime: unix seconds of its last attempt's end; 0: never.
-        schedule: its priority now, and its producer's exetime, retries, age and itag; other fields are unset.
+        schedule: its priority now, and its producer's exetime, retries, age, itag and job; others are unset.
         not_before: seconds from its arrival before which it was not to be started.
         start_within: seconds after that in which it was to be started, because its slot has a pace; None: no limit.
         start_by: time by ``time.monotonic`` here at which it is too late to start it; inf: never.

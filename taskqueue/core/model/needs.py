@@ -86,6 +86,7 @@ class ListRef(NamedTuple):
         attempts: True to include the last attempts of tasks that have been run.
         pushed_since, pushed_before: see ``came_within``.
         ignore_case: True if letters of either case match the globs.
+        job: name of a job; empty for any, or none.
     """
 
     project: int
@@ -102,6 +103,7 @@ class ListRef(NamedTuple):
     pushed_since: float = 0.0
     pushed_before: float = 0.0
     ignore_case: bool = False
+    job: str = ""
 
 
 class FoundList(Struct):
@@ -173,6 +175,7 @@ class PageRef(NamedTuple):
         limit: number of tasks, at most.
         whole: True to include their specs; fewer tasks if these are large.
         errors: True to include their last attempts, which have their errors.
+        job: name of a job, to leave out the tasks of others; empty for all tasks.
     """
 
     project: int
@@ -180,6 +183,7 @@ class PageRef(NamedTuple):
     limit: int
     whole: bool
     errors: bool
+    job: str = ""
 
 
 class StageRef(NamedTuple):

@@ -134,6 +134,7 @@ class Task:
         throttled: times in a row that its host has throttled it.
         put_off: times in a row that its fetcher has put it off by ``retry_after``; at most PUT_OFF_MOST.
         pushed_at: whole unix seconds of its first arrival; 0 if from before that was stored. A restart keeps it.
+        job: name of the run that it came by; empty if none.
     """
 
     __slots__ = (
@@ -146,6 +147,7 @@ class Task:
         "has_result",
         "held_back",
         "itag",
+        "job",
         "kept_deferred",
         "kept_key",
         "kept_seq",
@@ -203,6 +205,7 @@ class Task:
         throttled: int = 0,
         put_off: int = 0,
         pushed_at: int = 0,
+        job: str = "",
     ) -> None:
         self.project = project
         self.taskid = taskid
@@ -238,6 +241,7 @@ class Task:
         self.throttled = throttled
         self.put_off = put_off
         self.pushed_at = pushed_at
+        self.job = job
 
     def describe(self, spec: Spec, *, apart: bool) -> None:
         """Apply a spec to the task, which is in no order at the moment."""
@@ -248,6 +252,7 @@ class Task:
         self.size = size_of(spec)
         self.priority = schedule.priority
         self.itag = schedule.itag or ""
+        self.job = schedule.job or ""
         self.spec_changed = True
 
     def write_anew(self, spec: Spec) -> None:

@@ -193,6 +193,7 @@ def schedule_for_fetcher(task: Task, schedule: Schedule) -> Schedule:
         retries=schedule.retries,
         age=schedule.age,
         itag=schedule.itag or None,
+        job=task.job or None,
     )
     return PLAIN if told == PLAIN else told
 

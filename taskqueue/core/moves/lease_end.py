@@ -76,14 +76,15 @@ def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws)
             flaw = flaws.get((index,), NO_MAP)
             reply.errors.append(ItemError(index, flaw.reason, code=item_code(flaw.code)))
         else:
-            origin = _spec_of(turn, item) if has_new and item.new else None
+            # Read before the report counts: it may apply an update that describes the task anew.
+            origin, job = _origin_of(turn, item) if has_new and item.new else (None, "")
             try:
                 outcomes.append(_keep(turn, item, index, reply) if item.part else finish(turn, session, item))
             except Rejected as rejected:
                 outcomes.append("rejected")
                 reply.errors.append(ItemError(index, rejected.reason))
             if has_new and item.new and (outcomes[-1] == "done" or outcomes[-1] == "kept"):
-                new, errors = take_batch(turn, item.project, item.new, flaws, (index,), origin)
+                new, errors = take_batch(turn, item.project, item.new, flaws, (index,), origin, job)
                 reply.errors += errors
         if has_new:
             reply.new.append(new)
@@ -456,11 +457,11 @@ def _hold_back(turn: TurnState, project: Project, task: Task, until: float) -> N
     project.queue.put_delayed(turn.changes, task, until)
 
 
-def _spec_of(turn: TurnState, item: TaskReport) -> Spec | None:
-    """Return the spec of a reported task; None if it is unknown."""
+def _origin_of(turn: TurnState, item: TaskReport) -> tuple[Spec | None, str]:
+    """Return spec and job of a reported task; None and empty if it is unknown."""
     project = turn.state.projects.by_name.get(item.project)
     task = turn.find(project, item.taskid) if project else None
-    return task.spec if task is not None else None
+    return (None, "") if task is None else (task.spec, task.job)
 
 
 def note(turn: TurnState, task: Task, attempt: Attempt) -> None:

@@ -56,6 +56,7 @@ def take_batch(
     flaws: Flaws,
     parent: tuple[int, ...] = (),
     origin: Spec | None = None,
+    job: str = "",
     verdicts: cycles.Verdicts = cycles.UNSEARCHED,
     states: list[KnownState] | None = None,
 ) -> tuple[list[PushOutcome], list[ItemError]]:
@@ -66,6 +67,7 @@ def take_batch(
         parent: path of the batch in its message; only a batch of follow-ups has one, and ``max_queue`` does not apply
             to it.
         origin: spec of the task that led to these; None if they were pushed by a producer.
+        job: job of that task, which those that name none get; empty if it has none.
         verdicts: verdicts on the items that were searched for cycles.
         states: list to which the former state of each item's task is added; None if it was not requested.
 
@@ -83,6 +85,8 @@ def take_batch(
             if item is None:
                 flaw = flaws.get((*parent, index), NO_MAP)
                 raise Rejected(flaw.code, flaw.reason)
+            if job and item.schedule.job is None:
+                item = _of_job(item, job)
             verdict = verdicts.get(index) if verdicts else None
             name = item.project or project
             outcome = take(turn, name, item, depth, verdict, bounded=not parent)
@@ -95,6 +99,10 @@ def take_batch(
             outcomes.append("rejected")
             errors.append(ItemError(index, rejected.reason, parent[0] if parent else None, item_code(rejected.code)))
     return outcomes, errors
+
+
+def _of_job(item: NewTask, job: str) -> NewTask:
+    return structs.replace(item, schedule=structs.replace(item.schedule, job=job))
 
 
 def item_code(code: str) -> str:

@@ -1,4 +1,4 @@
-"""Requests for statistics of projects and for the log of changes.
+"""Requests for statistics of projects, for counts of jobs, and for the log of changes.
 
 Elsewhere: failures and history, which take several turns (``steps/failures``, ``steps/history``), and ``why`` and
 ``watch``.
@@ -10,7 +10,8 @@ from typing import Final
 
 from msgspec.structs import astuple, replace
 
-from taskqueue.core.model.needs import LOG_MOST, ChangeRecord, LogRef, Needs
+from taskqueue.core.model.needs import LOG_MOST, ChangeRecord, LogRef, Needs, PageRef
+from taskqueue.core.model.task import LIVE, PROCESSING, STATE_NAMES
 from taskqueue.core.model.windows import Counters, WindowSums
 from taskqueue.core.request_rule import Halves, RequestRule, asked, in_halves
 from taskqueue.core.requests.pages import of_stats
@@ -18,9 +19,20 @@ from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.callers import Scope
 from taskqueue.protocol.fields import Wall
-from taskqueue.protocol.insight import QUIET, Log, LogReply, ProjectStats, Stats, StatsReply, Window, Windows
+from taskqueue.protocol.insight import (
+    QUIET,
+    JobCounts,
+    JobCountsReply,
+    Log,
+    LogReply,
+    ProjectStats,
+    Stats,
+    StatsReply,
+    Window,
+    Windows,
+)
 from taskqueue.protocol.message_room import room_in
-from taskqueue.protocol.values import Change, EventTotals
+from taskqueue.protocol.values import Change, EventTotals, TaskCounts
 
 
 def stats(turn: TurnState, message: Stats) -> StatsReply:
@@ -46,6 +58,39 @@ def _window(sums: WindowSums | None) -> Window:
     if sums.seconds is None:
         return Window(new, selected, success, failed, retried, timeout)
     return Window(new, selected, success, failed, retried, timeout, *sums.seconds)
+
+
+# ------------------------------------------------------------------------------------------------ jobs
+
+
+JOB_TASKS = 1024
+"""Tasks of any job scanned for a page, at most."""
+
+
+def count_job(turn: TurnState, request: JobCounts, wanted: Needs) -> Halves:
+    """Answer with counts of the tasks of a job among the next tasks of a project, in the order of their taskids.
+
+    Each page counts the tasks with taskids in its range, so that no task counts twice, whatever happens between pages.
+    Processing tasks are counted in memory: the store may lack their records by taskid.
+    """
+    project = turn.state.projects.named(request.project)
+    ref = PageRef(project.number, request.after, JOB_TASKS, whole=False, errors=False, job=request.job)
+    wanted.pages.append(ref)
+    yield
+    reply = JobCountsReply(n=request.n, counts=TaskCounts())
+    page = turn.found.pages.get(ref)
+    if page is None:  # the project was created in this turn
+        return reply
+    counts = dict.fromkeys(STATE_NAMES[1:], 0)
+    for known in page.tasks:
+        task = turn.find(project, known.taskid) or known
+        is_dropped = task.state in LIVE and task.seq <= project.cleared
+        if task.job == request.job and task.state != PROCESSING and not is_dropped:
+            counts[STATE_NAMES[task.state]] += 1
+    for task in project.queue.processing.leased.values():
+        if task.job == request.job and request.after < task.taskid and (page.end or task.taskid <= page.last):
+            counts["processing"] += 1
+    return JobCountsReply(n=request.n, counts=TaskCounts(**counts), next="" if page.end else page.last)
 
 
 # ------------------------------------------------------------------------------------------------ the log
@@ -107,4 +152,5 @@ def _oldest(state: State) -> int:
 REQUESTS: Final = (
     RequestRule(Log, *in_halves(show_log), keeps=False, slow_ms=5.0),
     RequestRule(Stats, asked(stats), keeps=False, slow_ms=2.0),
+    RequestRule(JobCounts, *in_halves(count_job), keeps=False, slow_ms=5.0),
 )

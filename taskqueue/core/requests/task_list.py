@@ -201,6 +201,7 @@ def _ref(project: Project, request: TaskList, place: Place) -> ListRef:
         pushed_since=request.pushed_since,
         pushed_before=request.pushed_before,
         ignore_case=request.ignore_case,
+        job=request.job,
     )
 
 
@@ -208,7 +209,7 @@ def _looked_at(request: TaskList, which: int) -> int:
     """Compute how many tasks are scanned for the page, at most."""
     if request.error and which in OVER:
         return ERRORS_LOOKED_AT
-    if request.error or request.url or (request.since and which in LIVE) or _asks_when_pushed(request):
+    if request.error or request.url or request.job or (request.since and which in LIVE) or _asks_when_pushed(request):
         return LOOKED_AT
     return request.limit
 
@@ -245,6 +246,8 @@ def _found_run(project: Project, ref: ListRef) -> FoundList:
             found.next = page_with(ref.newest, _place(task))
             break
         cost += pattern.cost(task.spec.url)
+        if ref.job and task.job != ref.job:
+            continue
         if pattern.matches(task.spec.url) and came_within(task, ref.pushed_since, ref.pushed_before):
             found.tasks.append(task)
     return found
@@ -292,6 +295,7 @@ def _row(turn: TurnState, task: Task, spec: Spec, attempt: Attempt | None, state
         put_off=task.put_off,
         state=state,
         pushed_at=float(task.pushed_at),
+        job=task.job,
     )
 
 

@@ -143,6 +143,7 @@ def show_task(turn: TurnState, message: TaskShow, wanted: Needs) -> Halves:
         fetcher=fetcher,
         put_off=task.put_off,
         pushed_at=float(task.pushed_at),
+        job=task.job,
         result=result if result is not None and fits else NIL,
         result_bytes=0 if result is None else len(result),
         history=history,

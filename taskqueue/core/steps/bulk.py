@@ -141,6 +141,8 @@ def _matches(record: OperationRecord, task: Task, spec: Spec | None, last: Attem
     wanted = record.progress.filter
     if task.bare or task.state not in _meant(record) or not _is_of_the_time(wanted, task):
         return False
+    if wanted.job and task.job != wanted.job:
+        return False
     if wanted.error and not error_matches(glob(wanted.error, wanted.ignore_case), last):
         return False
     return not wanted.url or (spec is not None and glob(wanted.url, wanted.ignore_case).matches(spec.url))

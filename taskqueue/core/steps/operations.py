@@ -273,6 +273,7 @@ def _meant(progress: OperationProgress) -> str:
         "since": f"{wanted.since:.0f}" if wanted.since else "",
         "pushed_since": f"{wanted.pushed_since:.0f}" if wanted.pushed_since else "",
         "pushed_before": f"{wanted.pushed_before:.0f}" if wanted.pushed_before else "",
+        "job": wanted.job,
         "priority": "" if progress.priority is None else str(progress.priority),
         "exetime": "" if progress.exetime is None else f"{progress.exetime:.0f}",
     }

@@ -22,7 +22,7 @@ from taskqueue.store.postgres.tables import TABLES_VERSION, completing, made, ma
 from taskqueue.store.records import layout
 from taskqueue.store.records.layout import DATED, PUT_OFF, RETRIED_AT
 
-VIEWS_VERSION: Final = 4
+VIEWS_VERSION: Final = 5
 VIEWS: Final = "views"
 """Row of ``versions`` with the version of the views."""
 
@@ -182,6 +182,7 @@ def _tasks(schema: str) -> str:
     put_off = f"get_byte(record, {RETRIED_AT}) & {PUT_OFF} > 0"
     dated = f"get_byte(record, {RETRIED_AT}) & {DATED} > 0"
     fixed_bytes = f"{_RECORD_BYTES} + case when {dated} then 4 else 0 end"
+    mark = f"'\\x{layout.JOB_MARK.hex()}'::bytea"
     return f"""
         with stored as materialized ({_stored(schema, layout.IDS, layout.SPECS, leases)}),
         known as (
@@ -203,7 +204,12 @@ def _tasks(schema: str) -> str:
                 and octet_length(id.value) >= {_RECORD_BYTES})),
         named as (
             select *, case when is_leased then 3 else get_byte(record, 0) & 7 end as number,
-                {schema}.number_at(record, {_PLACE}, 8) as at, {schema}.seq_at(record, {_PLACE}) as seq
+                {schema}.number_at(record, {_PLACE}, 8) as at, {schema}.seq_at(record, {_PLACE}) as seq,
+                substring(record from {fixed_bytes} + 1
+                    + case when {put_off} then 2 else 0 end
+                    + case when get_byte(record, 0) & 8 > 0 then 5 else 0 end
+                    + case when get_byte(record, 0) & 64 > 0 then 11 else 0 end
+                    + case when get_byte(record, 0) & 32 > 0 then 4 else 0 end) as names
             from known)
         select named.name as project, named.taskid, (array[{states}])[named.number] as state,
             {schema}.packed_text(spec.value, {schema}.packed_item(spec.value, 1)) as url,
@@ -213,13 +219,10 @@ def _tasks(schema: str) -> str:
             case when named.number = 2 then to_timestamp(named.at / 1e6) end as due_at,
             {schema}.time_of({schema}.float_at(record, 26)) as last_crawl_at,
             case when named.number in (4, 5, 6) then to_timestamp(named.at / 1e6) end as ended_at,
-            {schema}.text_of(substring(record from {fixed_bytes} + 1
-                + case when {put_off} then 2 else 0 end
-                + case when get_byte(record, 0) & 8 > 0 then 5 else 0 end
-                + case when get_byte(record, 0) & 64 > 0 then 11 else 0 end
-                + case when get_byte(record, 0) & 32 > 0 then 4 else 0 end)) as itag,
+            {schema}.text_of(substring(names for position({mark} in names || {mark}) - 1)) as itag,
             case when {put_off} then {schema}.number_at(record, {fixed_bytes}, 2)::int else 0 end as put_off,
-            case when {dated} then to_timestamp({schema}.number_at(record, {_RECORD_BYTES}, 4)) end as pushed_at
+            case when {dated} then to_timestamp({schema}.number_at(record, {_RECORD_BYTES}, 4)) end as pushed_at,
+            {schema}.text_of(substring(names from position({mark} in names || {mark}) + 1)) as job
         from named
         left join {specs} spec on spec.key = named.in_{layout.SPECS} || named.seq
         where named.number in (4, 5, 6) or {schema}.number_at(named.seq, 0, 8) > named.cleared"""

@@ -38,7 +38,7 @@
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers do. The
 lower half of a place is the task's seq, or its complement, which has the top bit, in a project that goes by newest. A
-record is 50 bytes, or 54, and the itag; the rest is MessagePack. The upper
+record is 50 bytes, or 54, then the itag and, behind JOB_MARK, the job; the rest is MessagePack. The upper
 four bits of a record's ``retried`` count the task's crashes, the bit below means that it was put off, the next one that
 4 more bytes have the unix second in which the task was first pushed; 0x10 of its state means that it has a result. The
 fields behind the body of a spec, and the check of a lease, are left out if empty. A child or a parent is its project,
@@ -48,8 +48,8 @@ Facts that only some tasks have are bits of two bytes, and fields between the fi
 
     state  bits  …  retried  bits  …  place | pushed_at        | times             | slot, throttled
                                               only with DATED    only with PUT_OFF   only with IN_SLOT
-                                            | edge number, missing, on_failure | flow              | itag
-                                              only with HAS_PARENTS              only with IN_FLOW
+                                            | edge number, missing, on_failure | flow              | itag | mark, job
+                                              only with HAS_PARENTS              only with IN_FLOW        with a job
 
 So a task without them needs no byte more. The time of the first push counts as fixed: only old tasks lack it. Of an
 awaited task, which is unknown, ids has only AWAITED.
@@ -331,11 +331,13 @@ BARE: Final = 8
 ATTEMPTS_SHIFT: Final = 4
 """Bits below the upper half of the flags, which counts attempts modulo ATTEMPTS_KEPT."""
 CRASHES_SHIFT: Final = 28
+JOB_MARK: Final = b"\xff"
+"""Byte between itag and job; it never occurs in UTF-8, so no itag has it."""
 
 
 def task_of(project: int, taskid: str, record: bytes) -> Task:
     """Decode the task of a record, without spec and lease; ValueError if its state is invalid."""
-    links, slot, put_off, pushed_at, marks = None, (0, 0), 0, 0, record[0]
+    links, slot, put_off, pushed_at, marks, itag, job = None, (0, 0), 0, 0, record[0], "", ""
     size = fixed_bytes(record)
     if size != RECORD.size:
         pushed_at = _TIME.unpack_from(record, RECORD.size)[0]
@@ -343,6 +345,8 @@ def task_of(project: int, taskid: str, record: bytes) -> Task:
         record, put_off = split_put_off(record, size)
     if marks > STATE_MASK:
         record, links, slot = split_marked(record, size)
+    if len(record) > size:
+        itag, job = _names_in(record[size:])
     state, flags, priority, retried, token, exetime, crawled, place = RECORD.unpack_from(record)
     if state not in STATES:
         raise ValueError(f"state {state} is unknown")
@@ -350,10 +354,21 @@ def task_of(project: int, taskid: str, record: bytes) -> Task:
     return Task(
         project, taskid, state, key, seq_in(key), priority, exetime, token,
         retried & RETRIED_MOST, crawled, flags & HELD_BACK != 0, flags & TIMED_OUT != 0, flags & APART != 0,
-        flags >> ATTEMPTS_SHIFT, record[size:].decode(), kept_state=state, kept_key=key,
+        flags >> ATTEMPTS_SHIFT, itag, kept_state=state, kept_key=key,
         bare=flags & BARE != 0, crashes=retried >> CRASHES_SHIFT, has_result=marks & HAS_RESULT != 0, links=links,
-        slot=slot[0], throttled=slot[1], put_off=put_off, pushed_at=pushed_at,
+        slot=slot[0], throttled=slot[1], put_off=put_off, pushed_at=pushed_at, job=job,
     )  # fmt: skip
+
+
+def _names_in(names: bytes) -> tuple[str, str]:
+    """Decode the itag and the job at the end of a record; either may be empty."""
+    itag, _, job = names.partition(JOB_MARK)
+    return itag.decode(), job.decode()
+
+
+def encode_names(task: Task) -> bytes:
+    """Encode the itag and the job of a task, the end of its record."""
+    return task.itag.encode() + JOB_MARK + task.job.encode() if task.job else task.itag.encode()
 
 
 def task_at(key: bytes, record: bytes) -> Task:
@@ -368,7 +383,7 @@ def encode_record(task: Task) -> bytes:
     place = task.key.to_bytes(KEY_BYTES, "big")
     times = task.exetime, task.lastcrawltime
     state = task.state | HAS_RESULT if task.has_result else task.state
-    return _packed(task, state, flags, task.priority, retried, task.token, *times, place) + task.itag.encode()
+    return _packed(task, state, flags, task.priority, retried, task.token, *times, place) + encode_names(task)
 
 
 def _packed(task: Task, state: int, flags: int, priority: int, retried: int, *rest: float | bytes) -> bytes:
@@ -386,7 +401,7 @@ def encode_bare(task: Task) -> bytes:
     """Encode the record of a bare task, which has lost all else; its attempts are counted from the first again."""
     place = task.key.to_bytes(KEY_BYTES, "big")
     times = task.exetime, task.lastcrawltime
-    record = _packed(task, task.state, BARE, task.priority, 0, task.token, *times, place) + task.itag.encode()
+    record = _packed(task, task.state, BARE, task.priority, 0, task.token, *times, place) + encode_names(task)
     return record if task.links is None else join_links(record, fixed_bytes(record), task.links)
 
 

@@ -11,6 +11,8 @@ itself. A page ends early when matching its globs has cost COST_MOST:
     live   ──scan─► records ──specs──► (url) ──history──► attempts ──► (error) ──► rows
     finished ──scan─► taskids, errors ──► (error) ──specs──► (url) ──history──► attempts ──► rows
 
+A job is in the records, so those of other jobs are left out before their specs are read.
+
 Last attempts of a task: a ring in the family ``history``, without the final success. So the success of a task costs no
 write of its own, and a restart costs a read. docs/why/decisions/0002-histories.md says why.
 
@@ -181,6 +183,8 @@ def find_list(store: Store, ref: ListRef) -> FoundList:
     looked = wanted = entries[: ref.limit]
     if ref.error and ref.state in OVER:
         looked, wanted = _with_error(store, ref, looked)
+    if ref.job and wanted:
+        wanted = _of_job(store, ref, wanted)
     tasks, last = _with_url(store, ref, wanted)
     if last is None and len(looked) < len(entries):
         last = int.from_bytes(looked[-1][0][-KEY_BYTES:], "big")
@@ -209,6 +213,13 @@ def _with_error(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[
         if error_matches(pattern, attempt):
             matching.append(entry)
     return looked, matching
+
+
+def _of_job(store: Store, ref: ListRef, entries: list[Entry]) -> list[Entry]:
+    """Filter entries by the job in their tasks' records, before anything else of the tasks is read."""
+    end = layout.JOB_MARK + ref.job.encode()
+    records = records_of(store, ref.project, ref.state, entries)
+    return [entry for entry, record in zip(entries, records, strict=True) if record.endswith(end)]
 
 
 def _last_attempts(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Attempt], list[Entry]]:

@@ -37,6 +37,7 @@ from taskqueue.protocol.fields import (
     MAX_PARENTS,
     MAX_URL_CHARS,
     NIL,
+    AnyJob,
     EpochSeconds,
     GroupName,
     Number,
@@ -160,6 +161,7 @@ class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
         parents: tasks that it waits or waited for; those of the deferred update, if there is one.
         page: interval, etag, last_modified and content_hash of its page; None if unknown.
         pushed_at: unix seconds of the first push; 0 if unknown.
+        job: name of the run that it came by; empty if none.
     """
 
     project: ProjectName
@@ -186,6 +188,7 @@ class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     page: PageFacts | None = None
     pushed_at: Annotated[int, Meta(ge=0, le=LATEST_SECOND)] = 0
     dropped: bool = False
+    job: AnyJob = ""
 
 
 Events = tuple[Happened, Happened, Happened, Happened, Happened, Happened]

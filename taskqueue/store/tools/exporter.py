@@ -220,6 +220,7 @@ def task_line(project: str, task: Task, result: bytes | Raw, parents: list[Paren
         on_parent_failure=policy_of(task),
         pushed_at=task.pushed_at,
         dropped=task.links is not None and task.links.dropped,
+        job=task.job,
     )
     if spec is None:
         return line

@@ -383,7 +383,7 @@ def _task(line: TaskLine, project: int, seq: int, form: ExportFormat, *, has_res
         project, line.taskid, state, 0, seq, line.priority, line.exetime,
         retried=min(line.retried, RETRIED_MOST), lastcrawltime=line.lastcrawltime, held_back=line.held_back,
         timed_out=line.timed_out, apart=line.apart, itag=line.itag, bare=line.bare, has_result=has_result,
-        pushed_at=line.pushed_at,
+        pushed_at=line.pushed_at, job=line.job,
     )  # fmt: skip
     task.spec = None if line.bare else Spec(line.url, line.schedule, form.to_msgpack(line.body), line.depth, line.page)
     if line.deferred is not None and task.state == PROCESSING:
@@ -420,7 +420,8 @@ def _apply_deferred(task: Task, line: TaskLine, form: ExportFormat) -> None:
     schedule = deferred.schedule
     page = as_replaced(schedule, line.page) if deferred.url == line.url else None
     task.spec = Spec(deferred.url, schedule, form.to_msgpack(deferred.body), line.depth, page)
-    task.priority, task.itag, task.exetime = schedule.priority, schedule.itag or "", schedule.exetime
+    task.priority, task.exetime = schedule.priority, schedule.exetime
+    task.itag, task.job = schedule.itag or "", schedule.job or ""
     task.retried, task.held_back, task.timed_out = 0, False, False
     task.state = DELAYED if schedule.exetime else READY
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from taskqueue.protocol.insight import (
     FailureList,
+    JobCounts,
     Log,
     Stats,
     StatsHistory,
@@ -19,6 +20,10 @@ OPERATIONS: Final = (
     Operation(
         "GET", "/stats", Stats, "Events over 5 minutes, 1 hour, 1 day and all time, in pages",
         further=paging.of_stats,
+    ),
+    Operation(
+        "GET", "/projects/{project}/jobs/{job}", JobCounts, "Tasks of a job by state, in pages to be summed up",
+        further=paging.of_tasks,
     ),
     Operation(
         "GET", "/stats/history", StatsHistory, "Events by minute or hour, in pages",

@@ -63,7 +63,7 @@ class Handed(Struct):
         fetch: how to fetch it: the producer's values over those of the project's settings.
         retried: retries used so far.
         lastcrawltime: unix seconds of the end of its last attempt; 0: it has never run.
-        schedule: its present priority, and the producer's exetime, retries, age and itag.
+        schedule: its present priority, and the producer's exetime, retries, age, itag and job.
         not_before: seconds from now before which it must not start; the timeout counts from then.
         start_within: seconds after that in which it must be started or released; null: no limit.
         etag, last_modified, content_hash: values of its page in the last report, for a conditional request.

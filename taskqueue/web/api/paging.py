@@ -11,7 +11,7 @@ from starlette.requests import Request
 from taskqueue.protocol.daemon import DaemonHistoryReply, KeyListReply, StatusReply
 from taskqueue.protocol.fetchers import FetchersReply
 from taskqueue.protocol.flows import FlowsReply, FlowTasksReply
-from taskqueue.protocol.insight import HistoryReply, LogReply, StatsReply, WhyReply
+from taskqueue.protocol.insight import HistoryReply, JobCountsReply, LogReply, StatsReply, WhyReply
 from taskqueue.protocol.tasks import TaskChildrenReply, TaskListReply, TaskParentsReply
 from taskqueue.web.access.visitors import root_of
 from taskqueue.web.api.decoding import query_of
@@ -63,7 +63,9 @@ def of_keys(reply: KeyListReply, said: Mapping[str, Any]) -> Arguments:
     return {"after": reply.next} if reply.next else None
 
 
-def of_tasks(reply: TaskListReply | TaskChildrenReply | WhyReply, said: Mapping[str, Any]) -> Arguments:
+def of_tasks(
+    reply: TaskListReply | TaskChildrenReply | JobCountsReply | WhyReply, said: Mapping[str, Any]
+) -> Arguments:
     """Arguments of the next page of tasks: after a cursor."""
     return {"after": reply.next} if reply.next else None
 

@@ -16,7 +16,16 @@ from msgspec.json import encode
 from taskqueue.client.tasks.new_task import check_meant, new_task
 from taskqueue.client.tasks.task_objects import BODIES, FieldError, Times, arguments
 from taskqueue.protocol.choices import ParentFailure
-from taskqueue.protocol.fields import MAX_PARENTS, MAX_URL_CHARS, Priority, ProjectName, Retries, SlotName, TaskId
+from taskqueue.protocol.fields import (
+    MAX_PARENTS,
+    MAX_URL_CHARS,
+    JobName,
+    Priority,
+    ProjectName,
+    Retries,
+    SlotName,
+    TaskId,
+)
 from taskqueue.protocol.packed_json import PACKED, as_msgpack
 from taskqueue.protocol.values import NewTask
 from taskqueue.web.api.problems import Problem, field_of
@@ -66,6 +75,7 @@ class TaskObject(Struct, forbid_unknown_fields=True, omit_defaults=True):
         slot: name of the slot whose pace applies.
         recrawl: run it again and again, at an interval that follows the changes of its page.
         repeat: of a recurring task: successes after which it runs again, at most.
+        job: name of the run that it comes by; tasks that it leads to get it, too.
     """
 
     url: Annotated[str, Meta(min_length=1, max_length=MAX_URL_CHARS)]
@@ -92,6 +102,7 @@ class TaskObject(Struct, forbid_unknown_fields=True, omit_defaults=True):
     slot: SlotName | None = None
     recrawl: RecrawlBounds | None = None
     repeat: Retries | None = None
+    job: JobName | None = None
 
 
 class PushedTasks(Struct, forbid_unknown_fields=True):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from taskqueue.protocol.choices import STATES, TaskState
-from taskqueue.protocol.fields import EpochSeconds, ProjectName, TaskId
+from taskqueue.protocol.fields import AnyJob, EpochSeconds, ProjectName, TaskId
 from taskqueue.protocol.insight import Why
 from taskqueue.protocol.operations import (
     Rerun,
@@ -35,6 +35,7 @@ class TasksAsked(Struct, forbid_unknown_fields=True):
 
     Attributes:
         state: may be repeated for several states; none: all states.
+        job: tasks of this job; empty: any.
     """
 
     project: ProjectName
@@ -48,6 +49,7 @@ class TasksAsked(Struct, forbid_unknown_fields=True):
     pushed_since: EpochSeconds = 0.0
     pushed_before: EpochSeconds = 0.0
     ignore_case: bool = False
+    job: AnyJob = ""
 
 
 class TaskRef(Struct, forbid_unknown_fields=True):

@@ -70,8 +70,8 @@ def row_of(view: Operation) -> Row:
 
 def _chosen(view: Operation) -> list[tuple[str, str]]:
     said = view.filter
-    chosen = [("state", ", ".join(said.states)), ("url", said.url), ("error", said.error), ("group", view.group)]
-    chosen.append(("ignore case", "yes" * said.ignore_case))
+    chosen = [("state", ", ".join(said.states)), ("url", said.url), ("error", said.error), ("job", said.job)]
+    chosen += [("ignore case", "yes" * said.ignore_case), ("group", view.group)]
     if view.rerun is not None:
         chosen.append(("scope", view.rerun.scope))
     if view.priority is not None:

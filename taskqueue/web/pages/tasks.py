@@ -151,6 +151,7 @@ def _filter(search: TaskSearch, now: float) -> str:
     since = round(now - (parse_duration(search.since) or 0.0), 3) if search.since else 0
     said = {"states": [search.state] if search.state else [], "url": search.url, "error": search.error, "since": since}
     said["ignore_case"] = search.ignore_case
+    said["job"] = search.job
     return json.dumps({name: value for name, value in said.items() if value})
 
 
@@ -198,7 +199,7 @@ RELATIVES_SHOWN: Final = 100
 RESULT_SHOWN: Final = 300
 """Characters of a parent's result that are shown."""
 
-TOLD_APART: Final = ("priority", "exetime", "delay", "expires_at", "recrawl", "slot", "retries")
+TOLD_APART: Final = ("priority", "exetime", "delay", "expires_at", "recrawl", "slot", "retries", "job")
 """Fields of a schedule that the page shows elsewhere."""
 
 TASK_BLOCKS: Final = ("standing", "facts", "attempts", "relatives")
@@ -248,6 +249,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
         "progress": progress_of(task.note),
         "schedule": _schedule(task.schedule),
         "recrawl": _recrawl(task.schedule),
+        "of_job": tasks_page(project, job=task.job),
         "body": packed_page(task.body),
         "result": _result(task),
         "parents": parents[:RELATIVES_SHOWN],
@@ -357,6 +359,7 @@ class TaskSearch(NamedTuple):
         newest: backwards, where possible.
         after: cursor of the page; empty for the first one.
         ignore_case: letters of either case match the globs.
+        job: name of a job; empty for any.
     """
 
     project: str
@@ -367,6 +370,7 @@ class TaskSearch(NamedTuple):
     newest: bool = False
     after: str = ""
     ignore_case: bool = False
+    job: str = ""
 
     @property
     def chosen(self) -> dict[str, object]:
@@ -379,7 +383,7 @@ class TaskSearch(NamedTuple):
     @property
     def is_filtered(self) -> bool:
         """True if tasks are filtered by more than their state."""
-        return bool(self.url or self.error or self.since)
+        return bool(self.url or self.error or self.since or self.job)
 
 
 def search_of(project: str, query: Mapping[str, str]) -> TaskSearch:
@@ -395,7 +399,15 @@ def search_of(project: str, query: Mapping[str, str]) -> TaskSearch:
         raise HTTPException(400, f'since: "{since}" is not a duration such as {EXAMPLES}')
     newest, ignore_case = bool(query.get("newest")), bool(query.get("ignore_case"))
     return TaskSearch(
-        project, state, query.get("url", ""), query.get("error", ""), since, newest, query.get("after", ""), ignore_case
+        project,
+        state,
+        query.get("url", ""),
+        query.get("error", ""),
+        since,
+        newest,
+        query.get("after", ""),
+        ignore_case,
+        query.get("job", ""),
     )
 
 
@@ -420,6 +432,7 @@ async def find(client: AsyncClient, search: TaskSearch, now: float) -> tuple[lis
                 after=after,
                 limit=ROWS - len(found),
                 ignore_case=search.ignore_case,
+                job=search.job,
             )
             found += [Found(state, row) for row in page.items]
             after, asked = page.next, asked + 1

@@ -21,7 +21,7 @@ from taskqueue.protocol.daemon import DaemonShow, KeyList, WhoIs
 from taskqueue.protocol.fetchers import Hello, Hung, LeaseRef, Select
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.flows import FlowStage, FlowStaged, FlowTasks, FlowTasksReply
-from taskqueue.protocol.insight import Watch, Why, WhyReply
+from taskqueue.protocol.insight import JobCounts, JobCountsReply, Watch, Why, WhyReply
 from taskqueue.protocol.messages import REQUESTS, AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import (
     TaskChildren,
@@ -39,6 +39,7 @@ from taskqueue.protocol.values import (
     NewTask,
     Recrawl,
     Schedule,
+    TaskCounts,
     TaskFilter,
     TaskOf,
     TaskReport,
@@ -77,7 +78,7 @@ BY_ITSELF: Final = {
 SCHEDULE: Final[dict[str, Any]] = {
     "priority": 1, "exetime": 5.0, "delay": 1.0, "retries": 1, "age": 9.0, "itag": "x", "auto_recrawl": True,
     "force_update": True, "cancel": True, "timeout": 1.0, "expires_at": 5.0, "slot": "s",
-    "recrawl": {"min": 1.0, "max": 2.0}, "repeat": 1,
+    "recrawl": {"min": 1.0, "max": 2.0}, "repeat": 1, "job": "monday",
 }  # fmt: skip
 FULL: Final = new_task(
     "http://a/", project="q", taskid="t", body="b", depends_on=["x", ("q", "y")], on_parent_failure="run", **SCHEDULE
@@ -142,13 +143,13 @@ CALLS: Final[tuple[Callable[[Client], object], ...]] = (
     lambda client: client.tasks.reprioritise("p", ["t"], 1),
     lambda client: client.tasks.list(
         "p", "failed", url="u", error="e", since=1.0, newest=True, after="1", limit=5, pushed_since=1.0,
-        pushed_before=2.0, ignore_case=True,
+        pushed_before=2.0, ignore_case=True, job="monday",
     ),
     lambda client: client.tasks.list("p", ["failed", "ready"]),
     lambda client: client.failures("p", by="host", since=1.0, limit=5),
     lambda client: client.operations.start(
         "reschedule", project="p", group="g", states=["ready"], url="u", error="e", until=2.0, since=1.0, priority=1,
-        exetime=5.0, delay=1.0, dry_run=True, pushed_since=1.0, pushed_before=2.0, ignore_case=True,
+        exetime=5.0, delay=1.0, dry_run=True, pushed_since=1.0, pushed_before=2.0, ignore_case=True, job="monday",
     ),
     lambda client: client.tasks.rerun("p", "t", scope="downstream", dry_run=True),
     lambda client: client.operations.cancel(1),
@@ -164,6 +165,7 @@ CALLS: Final[tuple[Callable[[Client], object], ...]] = (
     lambda client: client.fetchers.get("f"),
     lambda client: client.fetchers.drain("f"),
     lambda client: client.stats.list("a", 5, "g"),
+    lambda client: client.stats.job("p", "monday"),
     lambda client: list(client.stats.history("p", "hour", since=1.0, until=2.0)),
     lambda client: client.log.list("p", since=1.0, after="5", limit=5),
     lambda client: client.slots.list("p", sort="errors", limit=5, stored=True),
@@ -192,6 +194,8 @@ def script(request: AnyRequest) -> list[AnyOutgoing]:
             return [TaskChildrenReply(n=request.n, children=[], next="x")]
         case Why(project=None, after=""):
             return [WhyReply(n=request.n, sentence="nothing stands still", next="a")]
+        case JobCounts(after=""):
+            return [JobCountsReply(n=request.n, counts=TaskCounts(), next="x")]
         case FlowTasks(after=None):
             return [FlowTasksReply(n=request.n, tasks=[], next=1)]
         case FlowStage():

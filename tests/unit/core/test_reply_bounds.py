@@ -57,6 +57,7 @@ from taskqueue.protocol.insight import (
     FailuresReply,
     HistoryPoint,
     HistoryReply,
+    JobCountsReply,
     LogReply,
     ProjectStats,
     StatsReply,
@@ -247,6 +248,7 @@ def test_a_page_of_fetchers_ends_where_a_message_is_full() -> None:
 def test_a_task_with_all_that_it_may_have_is_shown_in_one_message() -> None:
     world = world_of()
     schedule = Schedule(itag=WIDE * 256, slot=WIDE * 253, retries=5, age=1e9, timeout=1e7, expires_at=1e11)
+    schedule = replace(schedule, job="j" * 64)
     url = "http://a/" + WIDE * 100
     most = largest_taken(world, url, schedule)
     assert world.push("news", NewTask(TASKID, url, schedule, Raw(packed("x" * most)))) == ["new"]
@@ -302,6 +304,7 @@ def at_limits() -> Iterator[AnyOutgoing]:
     yield TokensReply(n=INT, counted=INT, stale=[INT] * MAX_BATCH)
     yield NoteReply(n=INT, outcomes=["too-soon"] * MAX_BATCH)
     yield StatsReply(n=INT, projects=[ProjectStats(NAME, totals, windows)] * 100, more=True)
+    yield JobCountsReply(n=INT, counts=counts, next=TASKID)
     yield HistoryReply(n=INT, points=[full(HistoryPoint)] * 256, next=FLOAT)
     page = room_in(LEAST) // history.MINUTE_BYTES
     yield DaemonHistoryReply(n=INT, points=[full(DaemonPoint)] * page, next=FLOAT)
@@ -321,6 +324,7 @@ def at_limits() -> Iterator[AnyOutgoing]:
     yield SlotReply(n=INT, slot=slot, chosen=choice, sources=dict.fromkeys(choice, WIDE * 256), tasks=[row] * 5)
     layers = [RerunLayer(INT, [TASKID])] * LAYERS_SHOWN
     wanted = TaskFilter(["success"] * 6, WIDE * 256, WIDE * 256, before=FLOAT, since=FLOAT, ignore_case=True)
+    wanted = replace(wanted, job="j" * 64)
     operation = Operation(INT, "reprioritise", [NAME] * NAMES_SHOWN, True, INT, INT, INT, FLOAT, FLOAT, NAME)
     operation = replace(operation, filter=wanted, rerun=RerunProgress(TASKID, "upstream-failed", INT, layers, INT))
     yield GroupReply(n=INT, projects=INT, changed=WIDE * DETAIL_CHARS)

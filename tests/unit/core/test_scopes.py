@@ -39,6 +39,7 @@ from taskqueue.protocol.flows import FlowCancel, FlowList, FlowShow, FlowStage, 
 from taskqueue.protocol.insight import (
     FailureList,
     FailuresReply,
+    JobCounts,
     Log,
     Stats,
     StatsHistory,
@@ -207,6 +208,7 @@ def cases() -> Mapping[type[AnyRequest], Sequence[AnyRequest]]:
         FlowShow: [FlowShow(**f)],
         FlowTasks: [FlowTasks(**f)],
         Stats: [Stats(), Stats(limit=1), Stats(group="mixed"), Stats(group="shops"), Stats(after="news-b")],
+        JobCounts: [JobCounts(**a, job="monday"), JobCounts(project="news-c", job="monday")],
         StatsHistory: [StatsHistory(), StatsHistory(every="hour"), StatsHistory(**a)],
         Watch: [Watch(seconds=0)],
         Why: [

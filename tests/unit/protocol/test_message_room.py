@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.msgpack import encode
+from msgspec.structs import replace
 
 from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import MAX_SLOT_CHARS, MAX_VALIDATOR_CHARS, Token
@@ -48,7 +49,14 @@ def assignment(
     slot: str = "",
 ) -> Assignment:
     schedule = Schedule(
-        priority=-(2**31), exetime=1.5, retries=2**31 - 1, age=1.5, itag=itag or None, auto_recrawl=True, timeout=1.5
+        priority=-(2**31),
+        exetime=1.5,
+        retries=2**31 - 1,
+        age=1.5,
+        itag=itag or None,
+        auto_recrawl=True,
+        timeout=1.5,
+        job="j" * 64,
     )
     return Assignment(
         "p" * 64, taskid, url, Token(LONGEST), 1.5, Raw(body), 2**31 - 1, 1.5, schedule, 1.5, 1.5, *validators, slot
@@ -93,6 +101,7 @@ def test_a_task_in_a_list_takes_no_more_than_is_told(
     taskid: str, url: str, fetcher: str, error: str, kind: str
 ) -> None:
     row = TaskRow(taskid, url, -(2**31), 1.5, 2**31 - 1, error=error, fetcher=fetcher, lease_seconds=1.5, kind=kind)
+    row = replace(row, job="j" * 64, put_off=65_535, state="processing", pushed_at=1.5)
 
     assert len(encode(row)) <= row_bytes(row)
 
@@ -107,7 +116,7 @@ def test_an_attempt_takes_no_more_than_is_told(fetcher: str, error: str, kind: s
 
 @given(st.lists(st.just("p" * 64), max_size=20), TEXTS, TEXTS)
 def test_an_operation_takes_no_more_than_is_told(projects: list[str], url: str, error: str) -> None:
-    wanted = TaskFilter(url=url, error=error, before=1.5, ignore_case=True)
+    wanted = TaskFilter(url=url, error=error, before=1.5, ignore_case=True, job="j" * 64)
     counts = (LONGEST, LONGEST, LONGEST)
 
     view = Operation(LONGEST, "reprioritise", projects, True, *counts, 1.5, 1.5, "g" * 64, wanted, -(2**31), inf)

@@ -207,6 +207,7 @@ def _fill(store: Store) -> None:
         ended.attempts = failed.attempts = 1
         ended.lastcrawltime = failed.lastcrawltime = 1.5e9
         failed.retried, failed.held_back, failed.itag = 3, True, "v1"
+        failed.job = "monday"
         counts = TaskCounts(ready=2, delayed=1, processing=2, success=2, failed=1, cancelled=1)
         news = ProjectRecord(NEWS, "news", "paused", {"rate": float("inf")}, counts)
         news.cleared, news.unfinished, news.armed = CLEARED, 5, True

@@ -268,7 +268,7 @@ def test_nothing_changed_is_nothing_written(ground: Ground) -> None:
 def test_a_task_is_found_as_it_was_kept(ledger: Ledger) -> None:
     task = Task(
         P, "täsk", DELAYED, time_key(1.7e9, 5), 5, priority=-3, exetime=1.7e9, token=Token(2**63), retried=2,
-        lastcrawltime=1.6e9, held_back=True, timed_out=True, apart=True, attempts=9, itag="été",
+        lastcrawltime=1.6e9, held_back=True, timed_out=True, apart=True, attempts=9, itag="été", job="monday",
         spec=spec("http://site/ü", retries=5, age=60),
     )  # fmt: skip
     keep_new(ledger, task)
@@ -287,12 +287,13 @@ def test_a_task_is_found_as_it_was_kept(ledger: Ledger) -> None:
 @pytest.mark.parametrize("slot", [0, 7])
 @pytest.mark.parametrize("links", [None, Links(True, 9, 2, FAIL, 3), Links(False, 9, 0, ONLY, 0, True, True)])
 @pytest.mark.parametrize("pushed_at", [0, 1_700_000_000, LATEST_SECOND])
+@pytest.mark.parametrize(("itag", "job"), [("été", ""), ("", "monday"), ("été", "monday")])
 def test_what_some_tasks_have_alone_is_kept_beside_all_else(
-    ledger: Ledger, times: int, slot: int, links: Links | None, pushed_at: int
+    ledger: Ledger, times: int, slot: int, links: Links | None, pushed_at: int, itag: str, job: str
 ) -> None:
     task = ready("a", 1)
     task.pushed_at = pushed_at
-    task.put_off, task.retried, task.crashes, task.itag = times, RETRIED_MOST, 15, "été"
+    task.put_off, task.retried, task.crashes, task.itag, task.job = times, RETRIED_MOST, 15, itag, job
     task.slot, task.throttled, task.links, task.has_result = slot, 3 if slot else 0, links, True
     keep_new(ledger, task)
 
@@ -305,6 +306,7 @@ def test_what_some_tasks_have_alone_is_kept_beside_all_else(
         "retried",
         "crashes",
         "itag",
+        "job",
         "slot",
         "throttled",
         "has_result",

@@ -111,6 +111,7 @@ class Model:
 def _place(task: Task, state: int, dice: int) -> None:
     task.state, task.priority, task.retried, task.token = state, dice - 500, dice % 5, Token(dice)
     task.held_back, task.itag, task.lastcrawltime = dice % 2 == 0, "i" * (dice % 3), 1 + dice / 8
+    task.job = "monday" if dice % 7 == 0 else ""
     keys = {READY: ready_key(task.priority, task.seq), PROCESSING: task.seq}
     task.key = keys.get(state) or time_key(dice / 16, task.seq)
     task.lease = Lease(f"s{dice}", dice, Boot(dice + 0.5), Boot(dice + 0.25)) if state == PROCESSING else None
@@ -126,7 +127,7 @@ def copied(task: Task) -> Task:
 
 RECORDED = (
     "project", "taskid", "state", "key", "seq", "priority", "exetime", "token", "retried", "lastcrawltime",
-    "held_back", "timed_out", "apart", "attempts", "itag",
+    "held_back", "timed_out", "apart", "attempts", "itag", "job",
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, KeyList, StatusShow, Verify
 from taskqueue.protocol.fetchers import Extend, FetcherDo, Fetchers, FetcherShow, Hello, Note, Release
 from taskqueue.protocol.flows import FlowCancel, FlowList, FlowShow, FlowStage, FlowSubmit, FlowTasks
-from taskqueue.protocol.insight import FailureList, Log, Stats, StatsHistory, Watch, Why
+from taskqueue.protocol.insight import FailureList, JobCounts, Log, Stats, StatsHistory, Watch, Why
 from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.operations import Bulk, OperationCancel, OperationList, OperationShow, Rerun
 from taskqueue.protocol.projects import (
@@ -103,6 +103,7 @@ ROWS: Final = (
     Row(OperationList(**WHO), "ok", "ok"),
     Row(Log(**NEWS), "ok", "ok"),
     Row(Stats(**WHO), "ok", "ok"),
+    Row(JobCounts(**NEWS, job="monday"), "unknown-project", "ok"),
     Row(StatsHistory(**NEWS), "unknown-project", "ok"),
     Row(FailureList(**NEWS), "unknown-project", "ok"),
     Row(Why(**NEWS, taskid="c"), "unknown-project", "ok"),
@@ -130,7 +131,7 @@ def lived() -> World:
     world.push("news", task("a"), task("b"))
     run(fetcher, "a", result=packed("old"))
     run(fetcher, "b", ok=False, retry=False, error="boom")
-    world.push("news", waiting("c", "a", "b"), *(task(taskid, delay=999) for taskid in "defg"))
+    world.push("news", waiting("c", "a", "b"), *(task(taskid, delay=999, job="monday") for taskid in "defg"))
     world.push("shop", task("a", url="http://a.org/"))
     world.turn(FlowStage(**NEWS | {"n": world.n()}, flow="f", first=0, tasks=[task("x")]))
     world.advance(120)

@@ -94,6 +94,7 @@ def test_a_task_is_exported_as_it_is_now(crawl: Crawl) -> None:
     row = tasks(exported(crawl.disk))["failed"]
 
     assert (row["state"], row["retried"], row["ended_at"], row["itag"]) == ("failed", 3, 1.6e9, "v1")
+    assert row["job"] == "monday"
     assert (row["url"], row["lastcrawltime"], row["held_back"]) == ("http://site/failed", 1.5e9, True)
     assert "exetime" not in row
 
@@ -436,6 +437,7 @@ def test_a_line_that_is_none_is_named_by_its_number(new: Disk, line: bytes, says
         ("depth", -5),
         ("depth", 2**63),
         ("itag", "i" * 257),
+        ("job", "no name"),
         ("url", "u" * 8193),
         ("ended_at", -1),
         ("taskid", "ü" * 65),

@@ -55,7 +55,7 @@ def lived() -> Disk:
     fetcher = world.fetcher(capacity=100)
     for project in ("news", "shop"):
         for taskid in ("good", "bad", "later"):
-            world.push(project, task(f"{project}-{taskid}", url=f"http://{taskid}.org/", itag="v1"))
+            world.push(project, task(f"{project}-{taskid}", url=f"http://{taskid}.org/", itag="v1", job="monday"))
         world.push(
             project, task(f"{project}-sö", url="http://other.org/"), task(f"{project}-x", url="http://other.org/x")
         )

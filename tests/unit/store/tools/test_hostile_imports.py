@@ -37,7 +37,7 @@ FIRST: dict[str, Any] = {
 }  # fmt: skip
 TASKS: list[dict[str, Any]] = [
     {"project": "news", "taskid": "a", "state": "ready", "url": "u", "priority": 3, "body": {"save": [1, 2]},
-     "schedule": {"priority": 3, "age": 100, "itag": "v"}},
+     "schedule": {"priority": 3, "age": 100, "itag": "v"}, "itag": "v", "job": "monday"},
     {"project": "news", "taskid": "b", "state": "delayed", "url": "u", "exetime": 2e9, "retried": 2},
     {"project": "news", "taskid": "c", "state": "processing", "url": "u",
      "deferred": {"url": "u", "schedule": {"exetime": 1.9e9}, "body": {"x": 1}}},
