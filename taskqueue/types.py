@@ -64,6 +64,7 @@ from taskqueue.protocol.values import (
     Schedule,
     TaskCounts,
     TaskFilter,
+    UndoProgress,
 )
 
 __all__ = [
@@ -132,6 +133,7 @@ __all__ = [
     "TaskOutcome",
     "TaskRow",
     "TaskState",
+    "UndoProgress",
     "Window",
     "Windows",
 ]

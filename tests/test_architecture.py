@@ -319,6 +319,7 @@ INTERPRETED = {
     "core.model.rerun_set",
     "core.model.slot_records",
     "core.model.slot_scan",
+    "core.model.undo_rows",
     "core.model.waiting_pushes",
     "core.turn_result",
     "settings.description",

@@ -32,7 +32,7 @@ _TYPES_OF: Final[Mapping[Right, tuple[type[AnyRequest], ...]]] = {
     "work": (fetchers.Hello, tasks.Done, fetchers.Extend, fetchers.Release, fetchers.Note),
     "run": (
         tasks.TaskRetry, tasks.TaskCancel, tasks.TaskReprioritise, operations.Bulk, operations.Rerun,
-        operations.OperationCancel, flows.FlowCancel, fetchers.FetcherDo, slots.SlotSet,
+        operations.OperationCancel, operations.OperationUndo, flows.FlowCancel, fetchers.FetcherDo, slots.SlotSet,
     ),
     "rule": (
         daemon.Verify, daemon.KeyList, projects.ProjectSet, projects.ProjectUnset, projects.ProjectDo,

@@ -18,7 +18,7 @@ from taskqueue.core.model.project import Project
 from taskqueue.core.model.records import Loaded, ProjectRecord
 from taskqueue.core.model.task import deferred_bytes
 from taskqueue.core.model.windows import Counters
-from taskqueue.core.moves import damage, flows, slots
+from taskqueue.core.moves import damage, flows, slots, undo_rows
 from taskqueue.core.moves.projects import add_project, make_project, note_pause, use_settings
 from taskqueue.core.state import NO_PACE, State
 from taskqueue.core.turn_state import TurnState
@@ -40,6 +40,8 @@ def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now)
     if loaded.set_aside:
         damage.set_aside(turn, loaded.set_aside)
     state.operations.load(Operation(each, loaded.members.get(each.progress.id, [])) for each in loaded.operations)
+    for operation in state.operations.with_rows():
+        state.wall_timers.note(("undo", operation.id), undo_rows.kept_until(operation))
     if state.operations.running:
         state.pending.begin("operations")
     if state.propagations.pending:

@@ -59,9 +59,8 @@ BootKey = (
     | tuple[Literal["operation", "flow", "watch", "task_wait"], int]
 )
 """Key of a boot-clock timer: its kind, and the number of its project or operation, its session or its bucket."""
-WallKey = tuple[WallOfProject, int] | tuple[Literal["failures", "stage"], int]
-"""Key of a wall-clock timer: its kind, and the number of its project or flow; 0 for the single timer of ``failures``.
-"""
+WallKey = tuple[WallOfProject, int] | tuple[Literal["failures", "stage", "undo"], int]
+"""Key of a wall-clock timer: its kind, and the number of its project, flow or operation; 0 for that of ``failures``."""
 DueAt = Callable[["State", BootKey | WallKey], float]
 """Function of ``timers`` that says when the thing behind a key is due on its clock; inf if never, or if it is gone."""
 

@@ -22,7 +22,7 @@ from taskqueue.core.model.operation import Operation
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.session import OwnedSessions, Session
 from taskqueue.core.model.task import PROCESSING, key_time
-from taskqueue.core.moves import answer_waiters, flows, lease_end, slots, statistics
+from taskqueue.core.moves import answer_waiters, flows, lease_end, slots, statistics, undo_rows
 from taskqueue.core.moves.handout import offer
 from taskqueue.core.moves.push import queue_up
 from taskqueue.core.requests import fetchers
@@ -237,6 +237,11 @@ def _answer_flow_watchers(turn: TurnState, flow: Flow, budget: int) -> int:
     return 1
 
 
+def _drop_rows(turn: TurnState, operation: Operation, budget: int) -> int:
+    undo_rows.drop(turn, operation, undo_rows.TOO_OLD)
+    return 1
+
+
 def _drop_stage(turn: TurnState, flow: Flow, budget: int) -> int:
     flows.drop(turn, flow, Rejected("unknown-flow", "it was not submitted within an hour"))
     return 1
@@ -392,6 +397,7 @@ TIMERS: Final[Mapping[str, Timer]] = {
     "project_hold": _of_project(lambda project: min(project.holds.values(), default=inf), _look_again),
     "retention": _of_project(Project.old_at, _retire),
     "stage": _of(_flow, _stage_due_at, _drop_stage),
+    "undo": _of(_operation, lambda state, operation: undo_rows.kept_until(operation), _drop_rows),
     # Old failures were looked up for this turn.
     "failures": Timer(lambda state, name: state.failures.old_at, lambda turn, name, budget: 1),
 }

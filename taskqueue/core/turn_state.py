@@ -31,6 +31,7 @@ from taskqueue.core.model.session import EndedLease, Session
 from taskqueue.core.model.slot_scan import SlotScan
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import ATTEMPTS_KEPT, LATEST_SECOND, PROCESSING, Task, deferred_bytes, size_of
+from taskqueue.core.model.undo_rows import UndoRef
 from taskqueue.core.state import State
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.callers import EVERYBODY
@@ -51,7 +52,7 @@ class DueWork:
         sweeping: by project number, the seq up to which it is swept, and the page of this turn.
         retiring: numbers of projects with tasks past their retention.
         paging, page: the operation that takes a step, and its page of tasks, if any.
-        rerun: position of that operation, if it is a rerun.
+        rerun, undo: position of that operation, if it is a rerun or an undo.
         old_failures: page of old failures.
         counted: request for failures that gets a page of this turn.
         scanned: request for slots that gets a page of this turn.
@@ -71,6 +72,7 @@ class DueWork:
         "sweeping",
         "ticking",
         "uncounted",
+        "undo",
     )
 
     def __init__(self) -> None:
@@ -80,6 +82,7 @@ class DueWork:
         self.paging: Operation | None = None
         self.page: PageRef | None = None
         self.rerun: RerunRef | None = None
+        self.undo: UndoRef | None = None
         self.old_failures: FailuresRef | None = None
         self.counted: FailureCount | None = None
         self.scanned: SlotScan | None = None

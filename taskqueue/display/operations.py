@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from taskqueue.display.counts import projects, tasks
+from taskqueue.display.counts import STATES, projects, tasks
 
 if TYPE_CHECKING:
-    from taskqueue.protocol.values import Operation, RerunLayer
+    from taskqueue.protocol.values import Operation, RerunLayer, UndoProgress
 
 DONE: Final = {
     "retry": "retried",
@@ -50,6 +50,8 @@ def outcome(view: Operation) -> str:
         return f"{DONE_WITH_PROJECTS[view.action]} {projects(view.matched)}{left_out}"
     if view.action == "rerun":
         return f"{'would reset' if view.dry_run else 'reset'} {tasks(view.matched)} (operation {number(view)})"
+    if view.undo is not None:
+        return undo_lines(view)[0]
     what = f"would {view.action}" if view.dry_run else DONE[view.action]
     return f"{what} {tasks(view.matched)} of {view.seen:,} scanned (operation {number(view)})"
 
@@ -67,6 +69,54 @@ def rerun_lines(view: Operation) -> list[str]:
     cancelled = "cancelled: " if view.cancelled else ""
     lines.append(f"{cancelled}{tasks(view.matched)} {verb} again{passed} (operation {number(view)})")
     return lines
+
+
+def undo_lines(view: Operation) -> list[str]:
+    """Describe an undo: the tasks brought back, then those that were not, then what else stays as it is."""
+    undo = view.undo
+    if undo is None:
+        return []
+    counts = ", ".join(f"{count:,} {state}" for state in STATES if (count := getattr(undo.counts, state)))
+    of = f"{undo.action} (operation {undo.of})"
+    lines = [f"brought back {view.matched:,} of {tasks(view.known)} from {of}{': ' if counts else ''}{counts}"]
+    if undo.ran:
+        lines.append(f"{tasks(undo.ran)} of the ready ones had been running")
+    if undo.changed:
+        lines.append(f"{tasks(undo.changed)} left as {_are(undo.changed)}: changed since")
+    if undo.gone:
+        lines.append(f"{tasks(undo.gone)} gone since")
+    return lines + _staying(undo)
+
+
+def _staying(undo: UndoProgress) -> list[str]:
+    """Describe other effects, which no undo takes back."""
+    lines = []
+    if undo.children:
+        named = _named(undo.children_named, undo.children)
+        lines.append(f"{tasks(undo.children)} failed since because of a cancelled parent, until it succeeds: {named}")
+    if undo.finished:
+        named = ", ".join(undo.finished_named)
+        lines.append(f"finished since, with event and on_finished: {named}")
+    if undo.flows:
+        lines.append(f"ended since, and run on: flows {_named(undo.flows_named, undo.flows)}")
+    return lines
+
+
+def _named(names: list[str], count: int) -> str:
+    return ", ".join(names) + (f" and {count - len(names):,} more" if count > len(names) else "")
+
+
+def _are(count: int) -> str:
+    return "it is" if count == 1 else "they are"
+
+
+def undoable(view: Operation) -> str:
+    """Say whether an operation can be undone, if it ever could."""
+    if view.undone_by:
+        return f"undone by operation {view.undone_by}"
+    if view.no_undo:
+        return f"not any more: {view.no_undo}"
+    return f"{tasks(view.rows)}, by: taskqueue operation undo {number(view)}" if view.rows and view.ended_at else ""
 
 
 def _layer(layer: RerunLayer) -> str:

@@ -15,7 +15,7 @@ from taskqueue.protocol.fields import MAX_VALIDATOR_CHARS
 from taskqueue.protocol.flows import FlowTaskStatus
 from taskqueue.protocol.insight import ProjectPulse
 from taskqueue.protocol.tasks import ItemError, PackedParent, TaskRow
-from taskqueue.protocol.values import PLAIN, Assignment, RerunProgress, Schedule, TaskFilter
+from taskqueue.protocol.values import PLAIN, Assignment, RerunProgress, Schedule, TaskFilter, UndoProgress
 
 _ENVELOPE_BYTES: Final = 1024
 """Upper bound of the bytes around a url and a body in a message."""
@@ -65,10 +65,12 @@ _PULSE_BYTES: Final = 208
 PULSE_BYTES_MOST: Final = 4096
 """Upper bound of the bytes of a project in ``watch-reply``: three names of 64 and a reason of 300 characters."""
 
-_OPERATION_BYTES: Final = 512
+_OPERATION_BYTES: Final = 704
 """Bytes of an operation besides the names of its projects and the globs of its filter."""
 
 _RERUN_BYTES: Final = 96
+_UNDO_BYTES: Final = 512
+"""Bytes of what an undo has brought back, besides its names."""
 _LAYER_BYTES: Final = 32
 _TEXT_BYTES: Final = 5
 """Bytes of a text besides its characters."""
@@ -146,10 +148,15 @@ def pulse_bytes(pulse: ProjectPulse) -> int:
     return _PULSE_BYTES + _CHARACTER_BYTES * texts
 
 
-def operation_bytes(projects: Sequence[str], wanted: TaskFilter, rerun: RerunProgress | None) -> int:
+def operation_bytes(
+    projects: Sequence[str], wanted: TaskFilter, rerun: RerunProgress | None, undo: UndoProgress | None
+) -> int:
     """Return an upper bound of the bytes of an operation."""
     globs = _CHARACTER_BYTES * (len(wanted.url) + len(wanted.error))
     size = _OPERATION_BYTES + sum(map(len, projects)) + globs + len(wanted.job)
+    if undo is not None:
+        names = [*undo.children_named, *undo.finished_named, *undo.flows_named]
+        return size + _UNDO_BYTES + sum(_TEXT_BYTES + _CHARACTER_BYTES * len(name) for name in names)
     if rerun is None:
         return size
     taskids = [rerun.taskid, *(taskid for layer in rerun.layers for taskid in layer.taskids)]

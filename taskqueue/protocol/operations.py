@@ -1,4 +1,4 @@
-"""Messages about operations: changes of all tasks that match a filter, and reruns, which take many turns."""
+"""Messages about operations, which take many turns: changes of all tasks that match a filter, undos, and reruns."""
 
 from __future__ import annotations
 
@@ -62,6 +62,16 @@ class Rerun(ChangeRequest["OperationReply"], tag="rerun"):
 
 class OperationCancel(ChangeRequest["OperationReply"], tag="operation-cancel"):
     """End an operation; what it has changed stays changed.
+
+    Attributes:
+        id: its id or number.
+    """
+
+    id: Number
+
+
+class OperationUndo(ChangeRequest["OperationReply"], tag="operation-undo"):
+    """Take back what a bulk operation did, as an operation.
 
     Attributes:
         id: its id or number.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct, field
 
 from taskqueue.protocol.choices import STATES, AttemptOutcome, ErrorKind, ParentFailure, RerunScope, TaskState
 from taskqueue.protocol.fields import (
@@ -343,7 +343,7 @@ Action = Literal["pause", "resume", "stop", "start", "clear", "reset", "delete"]
 
 BulkAction = Literal["retry", "cancel", "reprioritise", "reschedule"]
 
-OperationAction = Literal[BulkAction, Action, "rerun"]
+OperationAction = Literal[BulkAction, Action, "rerun", "undo"]
 """Action of an operation."""
 
 
@@ -378,9 +378,43 @@ class RerunProgress(Struct, frozen=True, omit_defaults=True):
     depth: int = 0
 
 
+class UndoProgress(Struct, frozen=True, omit_defaults=True):
+    """Tasks that an undo has brought back so far, and those that stay as they are.
+
+    Attributes:
+        of: number of the operation that it undoes.
+        action: what that operation did.
+        counts: tasks brought back, by the state that they came back to.
+        ran: of these, tasks that were running; they are ready now.
+        changed: tasks that something else has changed since; they stay as they are.
+        gone: tasks that are unknown now, whose bodies are gone, or whose project is.
+        children: tasks that failed since because one of those brought back was cancelled; they stay failed until all
+            that they wait for have succeeded.
+        children_named: the first 20 of these; of another project: ``PROJECT/TASKID``.
+        finished: times that the projects of tasks brought back have finished since; their events and ``on_finished``
+            stay.
+        finished_named: the first 20 of these projects.
+        flows: flows that ended since and run on; clients that waited have been told of their end.
+        flows_named: the first 20 of these.
+    """
+
+    of: int
+    action: BulkAction
+    counts: TaskCounts = field(default_factory=TaskCounts)
+    ran: int = 0
+    changed: int = 0
+    gone: int = 0
+    children: int = 0
+    children_named: list[str] = []
+    finished: int = 0
+    finished_named: list[str] = []
+    flows: int = 0
+    flows_named: list[str] = []
+
+
 class OperationFields(Struct, omit_defaults=True):
-    """An operation on tasks (``bulk``, ``rerun``) or on the projects of a group (``group-do``), as it is told
-    and stored.
+    """An operation on tasks (``bulk``, ``rerun``, ``operation-undo``) or on the projects of a group (``group-do``), as
+    it is told and stored.
 
     Attributes:
         id: id of the operation, never used again.
@@ -402,6 +436,11 @@ class OperationFields(Struct, omit_defaults=True):
             reset (dry run: would be). None: another action.
         until: unix seconds at which its pause of projects ends; 0: no such time.
         number: counted from 1, for users; may be used in place of the id. 0: none.
+        rows: tasks that ``operation-undo`` would look at; 0: it can't be undone.
+        no_undo: why it can't be undone any more; empty: it can, or could never.
+        undone_by: number of the operation that undoes it, or has; 0: none.
+        undo: of an undo, what came back; ``seen`` of ``known`` tasks have been looked at, ``matched`` came back. None:
+            another action.
     """
 
     id: int
@@ -421,6 +460,10 @@ class OperationFields(Struct, omit_defaults=True):
     rerun: RerunProgress | None = None
     until: float = 0.0
     number: int = 0
+    rows: int = 0
+    no_undo: str = ""
+    undone_by: int = 0
+    undo: UndoProgress | None = None
 
 
 class Operation(OperationFields, frozen=True):  # type: ignore[misc]  # its record, which goes on, has these fields, too

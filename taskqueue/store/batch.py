@@ -30,7 +30,7 @@ from taskqueue.store.records.flows import add_flows
 from taskqueue.store.records.format import META
 from taskqueue.store.records.insight import failure_key
 from taskqueue.store.records.layout import HAS_RESULT, join_links, join_put_off, join_slot
-from taskqueue.store.records.operations import add_reruns
+from taskqueue.store.records.operations import add_reruns, add_undo_rows
 from taskqueue.store.records.slots import add_slots
 
 Errors = dict[tuple[int, str], str]
@@ -73,6 +73,8 @@ def batch_of(writes: WriteSet) -> Batch:
         add_flows(batch, writes)
     if writes.reruns or writes.dropped_reruns:
         add_reruns(batch, writes)
+    if writes.undo_pages or writes.dropped_rows:
+        add_undo_rows(batch, writes)
     if writes.slots:
         add_slots(batch, writes.slots)
     if writes.points or writes.slices or writes.dropped_slices:

@@ -87,6 +87,7 @@ KEPT_IN_PLACE: Final = frozenset((layout.IDS, layout.PROJECTS))
 _SET_ASIDE: Final = frozenset((
     *STATE_OF, layout.SPECS, layout.DEFERRED, layout.HISTORY, layout.RESULTS, layout.COUNTERS, layout.BUCKETS,
     layout.SESSIONS, layout.OUTCOMES, layout.OPERATIONS, layout.MEMBERS, layout.FAILURES, layout.LOG, layout.POINTS,
+    layout.UNDO_ROWS,
 ))  # fmt: skip
 
 _NO_SPEC: Final = "its spec is missing"

@@ -30,7 +30,7 @@ from taskqueue.store.records.edges import find_edges, find_parents, find_propaga
 from taskqueue.store.records.flows import find_members, find_stages
 from taskqueue.store.records.insight import find_failures, find_points
 from taskqueue.store.records.layout import AWAITED
-from taskqueue.store.records.operations import find_rerun
+from taskqueue.store.records.operations import find_rerun, find_undo
 from taskqueue.store.records.reading import decode_record
 from taskqueue.store.records.slots import find_slot_answers, find_slots
 from taskqueue.store.records.tasks import (
@@ -99,6 +99,8 @@ def find(store: Store, needs: Needs) -> Found:
         find_members(store, needs.members, found)
     if needs.rerun is not None:
         found.rerun = find_rerun(store, needs.rerun, found)
+    if needs.undo is not None:
+        found.undo = find_undo(store, needs.undo, found)
     if needs.slot_names or needs.slots or needs.slot_pages:
         find_slots(store, needs, found)
     if needs.slot_questions:

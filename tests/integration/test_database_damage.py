@@ -14,7 +14,7 @@ from taskqueue.errors import Damaged, FormatError, RequestRejected, Unreadable
 from taskqueue.store.contract import Batch
 from taskqueue.store.postgres.postgres_snapshot import DatabaseSnapshot
 from taskqueue.store.postgres.postgres_store import DROPPED_AT_ONCE, PostgresStore
-from taskqueue.store.postgres.tables import completing
+from taskqueue.store.postgres.tables import TABLES_VERSION, completing
 from tests.postgres import postgres_url
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def test_rows_from_before_there_were_checksums_are_read_and_get_one_when_they_ar
         assert store.scan("ids", b"", END, 100) == ROWS
 
     assert sql.execute("select count(crc) from kv_ids").fetchone() == (3,)
-    assert sql.execute("select number from versions where name = 'tables'").fetchone() == (2,)
+    assert sql.execute("select number from versions where name = 'tables'").fetchone() == (TABLES_VERSION,)
     assert sql.execute("select count(*) from kv_damaged").fetchone() == (0,)
 
 
@@ -131,10 +131,22 @@ def test_older_tables_are_not_changed_by_looking_at_them(
     PostgresStore(target).close()
     make_older(sql)
 
-    with pytest.raises(FormatError, match="its tables have version 1, not 2"):
+    with pytest.raises(FormatError, match=f"its tables have version 1, not {TABLES_VERSION}"):
         DatabaseSnapshot(target)
 
     assert sql.execute("select number from versions where name = 'tables'").fetchone() == (1,)
+
+
+def test_tables_from_before_there_were_undos_are_completed(
+    target: Target, sql: psycopg.Connection[tuple[Any, ...]]
+) -> None:
+    PostgresStore(target).close()
+    sql.execute("drop table kv_undo_rows")
+    sql.execute("update versions set number = 2 where name = 'tables'")
+
+    PostgresStore(target).close()
+
+    assert sql.execute("select count(*) from kv_undo_rows").fetchone() == (0,)
 
 
 def make_older(sql: psycopg.Connection[tuple[Any, ...]]) -> None:
@@ -364,3 +376,39 @@ def test_check_notices_a_damaged_row_and_repair_mends_it(
     status, said = run("check")
     assert (status, "all agree" in said) == (0, True), said
     assert run("repair", postgres_url()) == (0, f"{target.where}: all is sound\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "mends"),
+    [
+        ("delete from kv_undo_rows where key = (select min(key) from kv_undo_rows)", "operation 1: it can't be undone"),
+        (f"update kv_undo_rows set value = {FLIPPED}", "operation 1: it can't be undone"),
+        ("delete from kv_operations", "undo_rows: the rows of operation id"),
+    ],
+    ids=["page deleted", "pages flipped", "operation deleted"],
+)
+def test_damaged_rows_for_an_undo_are_named_and_mended(
+    daemon: DaemonFactory,
+    target: Target,
+    sql: psycopg.Connection[tuple[Any, ...]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    change: str,
+    mends: str,
+) -> None:
+    it = daemon(url=postgres_url(), schema=target.schema)
+    monkeypatch.setenv("TASKQUEUE_CONFIG", str(it.config_file))
+    with Client(it.url) as client:
+        client.projects.set("news", {"rate": 0.0})
+        client.push_many("news", [f"http://site/{number}" for number in range(600)])
+        operation = client.operations.wait(client.operations.start("cancel", project="news", url="*").id)
+    it.stop()
+    assert sql.execute(change.encode()).rowcount > 0
+
+    assert main(["store", "check"]) == 1
+    assert main(["store", "repair", postgres_url()]) == 1
+    assert mends in capsys.readouterr().out
+    assert main(["store", "check"]) == 0
+    it.start()
+    with Client(it.url) as client, pytest.raises(RequestRejected, match=r"could not be read|there is no operation"):
+        client.operations.undo(operation.id)

@@ -123,6 +123,7 @@ WALK: dict[str, list[list[str]]] = {
     "operation show": [["{operation}"], ["{operation}", "--json"], [EVIL]],
     "operation wait": [["{operation}", "--timeout", "0"], [EVIL]],
     "operation cancel": [["{operation}"], [EVIL]],
+    "operation undo": [["{operation}", "--yes"], [EVIL, "--yes"]],
     "log": [[], ["--json"], ["--since", EVIL]],
     "push": [
         ["news", URL], ["news", URL, "--any-scheme", "--taskid", EVIL], ["news", "--file", "{lines}"],

@@ -12,7 +12,7 @@ import pytest
 
 from taskqueue import Client
 from taskqueue.client.tasks.new_task import default_taskid, new_task
-from taskqueue.display.operations import outcome
+from taskqueue.display.operations import outcome, undo_lines
 from taskqueue.web.addresses import task_page
 from tests.integration.conftest import Daemon
 from tests.integration.web_pages import Pages, pages_of, table, words
@@ -280,6 +280,22 @@ def test_operations_are_told_in_the_words_of_the_command_line(client: Client, pa
         f"layer 1: {default_taskid('http://shop/a')}",
         f"layer 2: {default_taskid('http://shop/b')}",
     ]
+
+
+def test_an_operation_that_can_be_undone_has_a_button_and_its_undo_says_what_came_back(
+    client: Client, pages: Pages
+) -> None:
+    operation = client.operations.wait(client.operations.start("reprioritise", project="news", url="*", priority=3).id)
+    address = f"/operations/{operation.id}"
+    (button,) = pages.page(address).xpath("//button[text()='Undo']")
+    assert button.get("data-api") == f"/api/v1{address}/undo"
+    assert f"{operation.rows} tasks get back what they were" in button.get("data-will")
+
+    undone = client.operations.wait(client.operations.undo(operation.id).id)
+
+    assert not pages.page(address).xpath("//button[text()='Undo']")
+    assert f"operation {undone.number}" in words(pages.page(address).get_element_by_id("operation"))
+    assert undo_lines(undone)[0] in words(pages.page(f"/operations/{undone.id}").get_element_by_id("operation"))
 
 
 def test_an_operation_that_nobody_knows_has_no_page(pages: Pages) -> None:

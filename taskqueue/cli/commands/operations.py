@@ -21,7 +21,7 @@ from taskqueue.cli.input.names import group_option
 from taskqueue.cli.input.stdin import confirm, require_terminal
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.display.counts import tasks
-from taskqueue.display.operations import DONE, outcome
+from taskqueue.display.operations import DONE, outcome, undo_lines, undoable
 from taskqueue.display.operations import number as operation_number
 from taskqueue.display.operations import progress as progress_text
 from taskqueue.protocol.choices import LIVE_STATES, STATES, WAITING_STATES, TaskState
@@ -49,7 +49,7 @@ def operation_id(written: str) -> int:
 
 @click.group()
 def operation() -> None:
-    """List, show, wait for and cancel operations.
+    """List, show, wait for, cancel and undo operations.
 
     `taskqueue task` begins them, and so do actions on groups. They run on without a waiting client, and after a restart
     of the daemon. The last 100 that ended are kept.
@@ -155,6 +155,41 @@ def cancel(number: int, as_json: bool, daemon: Daemon) -> None:
         say(f"cancelled: {outcome(view)}")
 
 
+@operation.command()
+@click.argument("number", metavar="NUMBER|ID", type=operation_id)
+@click.option("--yes", is_flag=True, help="Undo without asking.")
+@click.option("--no-wait", is_flag=True, help="Print the undo's number instead of waiting for its end.")
+@json_option
+@daemon_options
+def undo(number: int, yes: bool, no_wait: bool, as_json: bool, daemon: Daemon) -> None:
+    """Undo a retry, cancel, reprioritise or reschedule.
+
+    Tasks get back the state, due time, priority and retries that they had; those that ran come back ready. Tasks that
+    have changed since stay as they are. Children that failed, events of finished projects and ends of flows stay, too,
+    and are named. The last 10 operations can be undone, for 7 days, up to 2,000,000 tasks in all; an undo can't.
+
+    \b
+    Example:
+      taskqueue operation undo 3 --yes
+    """
+    if not yes:
+        require_terminal()
+    with daemon.client() as client:
+        if not yes:
+            of = client.operations.get(number)
+            confirm(f"Undo operation {operation_number(of)}, {of.action} of {tasks(of.rows)}?", "nothing was undone")
+        view = client.operations.undo(number)
+        if not no_wait:
+            view = _wait_with_bar(client, view)
+    if as_json:
+        print_object(view)
+    elif no_wait:
+        say(str(operation_number(view)))
+    else:
+        for line in undo_lines(view):
+            say(line)
+
+
 def _fields(view: Operation) -> dict[str, str]:
     from taskqueue.cli.input.times import local
     from taskqueue.cli.output.task_tables import chosen
@@ -173,7 +208,8 @@ def _fields(view: Operation) -> dict[str, str]:
         "matched": f"{view.matched:,}",
         "began": local(view.began_at),
         "ended": local(view.ended_at),
-        "outcome": outcome(view) if view.ended_at else "",
+        "outcome": "\n".join(undo_lines(view)) or outcome(view) if view.ended_at else "",
+        "undo": undoable(view),
     }
     return {name: value for name, value in fields.items() if value}
 

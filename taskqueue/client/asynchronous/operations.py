@@ -1,4 +1,4 @@
-"""``client.operations``: bulk changes of all tasks that match a filter, and reruns of a task and its relatives."""
+"""``client.operations``: changes of all tasks that match a filter, and their undos; reruns of a task and relatives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.choices import TaskState
-from taskqueue.protocol.operations import Bulk, OperationCancel, OperationList
+from taskqueue.protocol.operations import Bulk, OperationCancel, OperationList, OperationUndo
 from taskqueue.protocol.values import BulkAction, Operation, TaskFilter
 
 
@@ -98,6 +98,17 @@ class AsyncOperations:
             RequestRejected: the operation is unknown, or has ended.
         """
         return (await self._exchange.ask(OperationCancel(id=id))).operation
+
+    async def undo(self, id: int) -> Operation:
+        """Start an operation that takes back what a retry, cancel, reprioritise or reschedule of many tasks did.
+
+        Tasks that something else has changed since stay as they are. Tasks that were running come back ready. ``undo``
+        of the returned operation counts what came back and names what did not: see ``wait``.
+
+        Raises:
+            RequestRejected: the operation is unknown, still runs, or can't be undone (any more); the reason says why.
+        """
+        return (await self._exchange.ask(OperationUndo(id=id))).operation
 
     async def get(self, id: int, seconds: float = 0.0) -> Operation:
         """Return the progress of an operation: at its end, or after ``seconds`` (0 to 60), whichever comes first.

@@ -98,6 +98,17 @@ class BlockingOperations:
         """
         return self._background.run(self._client.cancel(id))
 
+    def undo(self, id: int) -> Operation:
+        """Start an operation that takes back what a retry, cancel, reprioritise or reschedule of many tasks did.
+
+        Tasks that something else has changed since stay as they are. Tasks that were running come back ready. ``undo``
+        of the returned operation counts what came back and names what did not: see ``wait``.
+
+        Raises:
+            RequestRejected: the operation is unknown, still runs, or can't be undone (any more); the reason says why.
+        """
+        return self._background.run(self._client.undo(id))
+
     def get(self, id: int, seconds: float = 0.0) -> Operation:
         """Return the progress of an operation: at its end, or after ``seconds`` (0 to 60), whichever comes first.
 

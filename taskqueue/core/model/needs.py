@@ -35,6 +35,7 @@ from taskqueue.core.model.rerun_set import FoundRerun, RerunRef
 from taskqueue.core.model.slot_records import FoundSlot, FoundSlotPage, SlotName, SlotPageRef, SlotRecord, SlotRef
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import NO_FLOOR, Task
+from taskqueue.core.model.undo_rows import FoundUndo, UndoRef
 from taskqueue.protocol.values import Attempt, Change, NewTask
 
 LOG_MOST = 100_000
@@ -271,6 +272,7 @@ class Needs(Struct):
         stages: staged tasks of flows.
         members: taskids that may belong to flows.
         rerun: position of the rerun that takes a step, with everything it needs.
+        undo: likewise of an undo.
         slot_names: slots by name.
         slot_records: those of ``slot_names`` whose records are needed.
         slots: slots by number, with their next tasks.
@@ -300,6 +302,7 @@ class Needs(Struct):
     stages: list[StageRef] = field(default_factory=list)
     members: list[MemberRef] = field(default_factory=list)
     rerun: RerunRef | None = None
+    undo: UndoRef | None = None
     slot_names: list[SlotName] = field(default_factory=list)
     slot_records: list[SlotName] = field(default_factory=list)
     slots: list[SlotRef] = field(default_factory=list)
@@ -441,7 +444,7 @@ class Found(Struct):
         walks: answers in order of the requests: the edges after each place reached.
         stages: answers by request.
         members: indices by request; absent if the taskid is not a member.
-        rerun: answer to ``Needs.rerun``.
+        rerun, undo: answers to ``Needs.rerun`` and ``Needs.undo``.
         slot_numbers: numbers by name; 0 if no slot has that name.
         slot_records: records that are needed, and those of a former division, by name.
         slots: answers by request.
@@ -472,6 +475,7 @@ class Found(Struct):
     stages: dict[StageRef, FoundStage] = field(default_factory=dict)
     members: dict[MemberRef, int] = field(default_factory=dict)
     rerun: FoundRerun | None = None
+    undo: FoundUndo | None = None
     slot_numbers: dict[SlotName, int] = field(default_factory=dict)
     slot_records: dict[SlotName, SlotRecord] = field(default_factory=dict)
     slots: dict[SlotRef, FoundSlot] = field(default_factory=dict)

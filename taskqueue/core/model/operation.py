@@ -55,6 +55,11 @@ class Operation:
         return self.record.cursor is not None
 
     @property
+    def is_undo(self) -> bool:
+        """True if the operation takes back what another one did."""
+        return self.record.undo is not None
+
+    @property
     def project(self) -> int:
         """Number of the project that the operation has reached."""
         return self.members[self.record.position]
@@ -69,7 +74,7 @@ class Operation:
 
 
 ENDED_KEPT: Final = 100
-"""Ended operations that are remembered; beyond it the one that ended first is forgotten."""
+"""Ended operations that are remembered; beyond it the first one that can't be undone is forgotten."""
 
 
 class OperationTable:
@@ -79,14 +84,16 @@ class OperationTable:
         by_id: operations by id, the oldest first; read-only for others.
         running: running operations by id, in round-robin order; read-only for others.
         next_number: number of the next operation; after a start, the one after the largest that is remembered.
+        rows: number of rows that are kept for undos, of all operations.
     """
 
-    __slots__ = ("_ended", "by_id", "next_number", "running")
+    __slots__ = ("_ended", "by_id", "next_number", "rows", "running")
 
     def __init__(self) -> None:
         self.by_id: dict[int, Operation] = {}
         self.running: OrderedDict[int, Operation] = OrderedDict()
         self.next_number = 1
+        self.rows = 0
         self._ended: deque[int] = deque()
 
     def find(self, number: int) -> Operation | None:
@@ -96,10 +103,16 @@ class OperationTable:
         found = (each for each in self.by_id.values() if each.record.progress.number == number)
         return next(found, None) if number else None
 
+    def with_rows(self) -> list[Operation]:
+        """Return the operations whose rows are kept for an undo that has not begun, the oldest first."""
+        return [each for each in self.by_id.values() if each.record.rows is not None]
+
     def load(self, operations: Iterable[Operation]) -> None:
         """Add the operations that the store has."""
         for operation in operations:
             self.by_id[operation.id] = operation
+            progress = operation.record.progress
+            self.rows += progress.known if operation.is_undo and operation.running else progress.rows
             self.next_number = max(self.next_number, operation.record.progress.number + 1)
             if operation.running:
                 self.running[operation.id] = operation
@@ -128,6 +141,7 @@ class OperationTable:
         self._ended.append(operation.id)
         if len(self._ended) <= ENDED_KEPT:
             return None
-        oldest = self._ended.popleft()
+        oldest = next(number for number in self._ended if self.by_id[number].record.rows is None)
+        self._ended.remove(oldest)
         del self.by_id[oldest]
         return oldest

@@ -21,6 +21,7 @@ from taskqueue.core.model.needs import ChangeRecord, Old, SetAside
 from taskqueue.core.model.rerun_set import RerunCursor, RerunWrites
 from taskqueue.core.model.slot_records import DivisionRecord, SlotWrites
 from taskqueue.core.model.task import STATES, Move, Task
+from taskqueue.core.model.undo_rows import UndoCursor, UndoRows, UndoWrites
 from taskqueue.protocol.choices import ProjectState, Resolution
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.values import (
@@ -153,6 +154,8 @@ class OperationRecord(Struct, array_like=True):
         tasks: number of tasks that it has changed or dropped since that entry.
         detail: text for that entry, such as the states that projects had when it began.
         patterns: globs of the projects that its author reaches, beyond which it never goes; empty: all.
+        rows: its rows, for an undo; None if there are none, or no more.
+        undo: operation that it undoes; None for other actions.
     """
 
     progress: OperationProgress
@@ -167,6 +170,8 @@ class OperationRecord(Struct, array_like=True):
     tasks: int = 0
     detail: str = ""
     patterns: tuple[str, ...] = ()
+    rows: UndoRows | None = None
+    undo: UndoCursor | None = None
 
 
 class FlowRecord(Struct, array_like=True):
@@ -293,6 +298,8 @@ class WriteSet(Struct):
         next_flow: number for the next new flow, if it changed.
         reruns: findings about the sets of reruns.
         dropped_reruns: ids of ended reruns, whose sets are to be deleted.
+        undo_pages: rows of the steps of operations.
+        dropped_rows: ids of operations whose rows are to be deleted.
         slots: changes of the slots of projects.
         set_aside: damaged places to be taken out of their orders.
     """
@@ -335,6 +342,8 @@ class WriteSet(Struct):
     next_flow: int | None = None
     reruns: list[RerunWrites] = field(default_factory=list)
     dropped_reruns: list[int] = field(default_factory=list)
+    undo_pages: list[UndoWrites] = field(default_factory=list)
+    dropped_rows: list[int] = field(default_factory=list)
     slots: list[SlotWrites] = field(default_factory=list)
     set_aside: list[SetAside] = field(default_factory=list)
 

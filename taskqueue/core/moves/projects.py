@@ -13,7 +13,7 @@ from taskqueue.core.model import cron_times
 from taskqueue.core.model.bucket import Bucket, SharedBucket
 from taskqueue.core.model.project import Project, new_record
 from taskqueue.core.model.task import DELAYED, NO_FLOOR, READY
-from taskqueue.core.moves import answer_waiters, flows, slots
+from taskqueue.core.moves import answer_waiters, flows, slots, undo_rows
 from taskqueue.core.moves.answer_waiters import answer
 from taskqueue.core.state import BOOT_OF_PROJECT, NO_PACE, WALL_OF_PROJECT, State
 from taskqueue.core.turn_state import TurnState
@@ -185,6 +185,7 @@ def remove_project(turn: TurnState, project: Project) -> None:
     leave_shared(project)
     slots.forget_project(state, project)
     turn.changes.writes.dropped_projects.append(project.number)
+    undo_rows.forget_project(turn, project.number)
     if project.linked:
         turn.changes.propagate("retired", project.number)
     reason = f'project: "{project.name}" has been deleted'

@@ -2,7 +2,7 @@
 
 A page scans a bounded number of tasks, and ends early when its globs have cost enough. No task is changed twice,
 because taskids only grow on the way; tasks that arrive later are skipped, because their seq is above the operation's
-bound.
+bound. What the tasks of a page were is written with it: ``undo_rows``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from taskqueue.core.model.task import (
     BLOCKED,
     DELAYED,
     FAILED,
+    NO_TOKEN,
     OVER,
     PROCESSING,
     READY,
@@ -29,6 +30,8 @@ from taskqueue.core.model.task import (
     came_within,
     key_time,
 )
+from taskqueue.core.model.undo_rows import UndoPage
+from taskqueue.core.moves import undo_rows
 from taskqueue.core.moves.push import cancel, revive
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
@@ -71,7 +74,7 @@ def page_ref(state: State, operation: Operation) -> PageRef:
 def take_page(turn: TurnState, operation: Operation, page: FoundPage) -> None:
     """Apply the operation to the tasks of a page; after a project's last page, move to the next project."""
     project = turn.state.projects.by_number.get(page.ref.project)
-    if project is not None and not _meet_all(turn, project, operation.record, page):
+    if project is not None and not _meet_all(turn, project, operation, page):
         return
     note(project, operation.record)
     operation.go_on(turn.now)
@@ -86,8 +89,19 @@ def note(project: Project | None, record: OperationRecord) -> None:
         record.tasks += count
 
 
-def _meet_all(turn: TurnState, project: Project, record: OperationRecord, page: FoundPage) -> bool:
+def _meet_all(turn: TurnState, project: Project, operation: Operation, page: FoundPage) -> bool:
     """Apply the operation to a page; True if the project has no further tasks."""
+    rows = undo_rows.begin_page(turn, project) if operation.record.rows is not None else None
+    is_through = _meet_each(turn, project, operation.record, page, rows)
+    if rows is not None:
+        undo_rows.keep(turn, operation, rows)
+    return is_through
+
+
+def _meet_each(
+    turn: TurnState, project: Project, record: OperationRecord, page: FoundPage, rows: UndoPage | None
+) -> bool:
+    """Apply the operation to a page, task by task, and collect the rows of those that it changes."""
     attempts = page.attempts | _new_attempts(turn, page.ref)
     if not page.tasks:
         record.after = page.last
@@ -102,7 +116,8 @@ def _meet_all(turn: TurnState, project: Project, record: OperationRecord, page: 
         record.progress.seen += 1
         if task.seq <= record.bound and _matches(record, task, spec, last):
             record.progress.matched += 1
-            _change(turn, project, task, record)
+            if not record.progress.dry_run:
+                _change(turn, project, task, record, rows)
     return page.end
 
 
@@ -162,21 +177,24 @@ def _moment(task: Task) -> float:
     return key_time(task.key) if task.state in OVER else task.lastcrawltime
 
 
-def _change(turn: TurnState, project: Project, task: Task, record: OperationRecord) -> None:
-    state = turn.state
-    if record.progress.dry_run:
-        return
+def _change(turn: TurnState, project: Project, task: Task, record: OperationRecord, rows: UndoPage | None) -> None:
+    state, action = turn.state, record.progress.action
     turn.touch(project)
-    if record.progress.action == "retry":
+    keeps_token = task.token != NO_TOKEN and action not in ("retry", "cancel")
+    if rows is not None:
+        rows.rows.append(undo_rows.row_of(task, keeps_token=keeps_token))
+    if action == "retry":
         revive(turn, project, task)
-    elif record.progress.action == "cancel":
+    elif action == "cancel":
         cancel(turn, project, task)
-    elif record.progress.action == "reprioritise":
+    elif action == "reprioritise":
         project.queue.reprioritise(turn.changes, task, record.progress.priority or 0)
         state.want_held(project, task)
     else:
         _reschedule(turn, project, task, record.progress.exetime or 0.0)
         state.want_held(project, task)
+    if rows is not None and not keeps_token:
+        task.token = rows.token
 
 
 def _reschedule(turn: TurnState, project: Project, task: Task, at: float) -> None:

@@ -1,6 +1,6 @@
-"""Operations: bulk actions, group actions and reruns, which take several turns and have an id.
+"""Operations: bulk actions, group actions, reruns and undos, which take several turns and have an id.
 
-    bulk, group-do, rerun ──► operation ──step──► step ──► … ──► ended, with counts
+    bulk, group-do, rerun, operation-undo ──► operation ──step──► step ──► … ──► ended, with counts
 
 Rules:
 1. Each step is one commit with the record of its progress, so a restart continues there. The projects of an operation
@@ -12,7 +12,7 @@ Rules:
 6. A group action applies to the projects that are in the group when it begins, in the order of their names, some in a
    turn. A small group takes only the turn of the request.
 
-The steps on tasks are in ``bulk``, and in ``rerun`` (along edges).
+The steps on tasks are in ``bulk``, in ``rerun`` (along edges) and in ``undo``.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ from taskqueue.core.model.records import OperationProgress, OperationRecord
 from taskqueue.core.model.rerun_set import RerunCursor
 from taskqueue.core.model.session import Session
 from taskqueue.core.model.task import STATE_NAMES
+from taskqueue.core.model.undo_rows import UndoRows
 from taskqueue.core.model.waiters import FOR_EVER, Waiter
-from taskqueue.core.moves import answer_waiters, change_log
+from taskqueue.core.moves import answer_waiters, change_log, undo_rows
 from taskqueue.core.moves.projects import in_group
 from taskqueue.core.request_rule import Halves, RequestRule, Who, asked, asked_by, asked_for_change, in_halves
 from taskqueue.core.requests.projects import act, lost, pause_end, told_before
 from taskqueue.core.state import State
-from taskqueue.core.steps import bulk, rerun
+from taskqueue.core.steps import bulk, rerun, undo
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.callers import Scope
@@ -50,6 +51,7 @@ from taskqueue.protocol.operations import (
     OperationReply,
     OperationShow,
     OperationsReply,
+    OperationUndo,
     Rerun,
 )
 from taskqueue.protocol.projects import LOSSES, GroupDo
@@ -84,6 +86,7 @@ def begin(turn: TurnState, by: Who, request: Bulk) -> OperationReply:
     progress.exetime = _exetime(request, now) if request.action == "reschedule" else None
     progress.known = sum(project.queue.known for project in projects)
     record = OperationRecord(progress, progress.id, actor=by.actor, address=by.address, patterns=_patterns(turn))
+    record.rows = None if request.dry_run else UndoRows()
     _add(turn, Operation(record, [project.number for project in projects]))
     if not progress.dry_run:
         detail = f"operation {progress.number} begins: {_meant(progress)}"
@@ -167,8 +170,34 @@ def begin_rerun(turn: TurnState, request: Rerun, wanted: Needs) -> Halves:
     return OperationReply(n=request.n, operation=_view(progress))
 
 
+def begin_undo(turn: TurnState, by: Who, request: OperationUndo) -> OperationReply:
+    """Start the undo of an operation.
+
+    Raises:
+        Rejected: the operation is unknown or forgotten, or can't be undone (any more), or RUNNING_MOST operations run
+            already.
+    """
+    state, operation = turn.state, _known(turn, request.id)
+    if reason := undo.refusal(operation):
+        raise Rejected("state", f"id: operation {_name(operation.record.progress)} {reason}")
+    _see_room(state)
+    undone = operation.record.progress
+    progress = _begun(state, "undo", [], turn.now)
+    progress.projects, progress.group, progress.filter = undone.projects, undone.group, undone.filter
+    record = OperationRecord(progress, progress.id, actor=by.actor, address=by.address, patterns=_patterns(turn))
+    undo.take_over(operation, record)
+    turn.changes.writes.operations.append(operation.record)
+    _add(turn, Operation(record, []))
+    detail = f"operation {progress.number} begins: {undone.action}, operation {undone.number}"
+    project = undone.projects[0] if len(undone.projects) == 1 and not undone.group else ""
+    change_log.note(turn, by, "operation undo", project=project, group=undone.group, detail=detail)
+    return OperationReply(n=request.n, operation=_view(progress))
+
+
 def cancel(turn: TurnState, by: Who, request: OperationCancel) -> OperationReply:
     """Cancel an operation; a rerun that has begun to reset tasks still has to release these.
+
+    The rows that an undo has not reached can still be undone.
 
     Raises:
         Rejected: the operation is unknown or forgotten, or has ended.
@@ -183,6 +212,8 @@ def cancel(turn: TurnState, by: Who, request: OperationCancel) -> OperationReply
     )
     if operation.is_bulk:
         bulk.note(turn.state.projects.by_number.get(operation.project), record)
+    if operation.is_undo:
+        undo.give_back(turn, record)
     if not (operation.is_rerun and rerun.cancel(record)):
         record.progress.ended_at = turn.now.wall
     _keep(turn, operation)
@@ -215,7 +246,7 @@ def list_all(turn: TurnState, request: OperationList) -> OperationsReply:
         if scope is not None and not _is_seen(operation.record, scope):
             continue
         progress = operation.record.progress
-        room -= operation_bytes(progress.projects, progress.filter, progress.rerun)
+        room -= operation_bytes(progress.projects, progress.filter, progress.rerun, progress.undo)
         if room < 0:
             break
         reply.operations.append(_view(progress))
@@ -297,6 +328,8 @@ def need(turn: TurnState, wanted: Needs) -> None:
         wanted.pages.append(turn.due.page)
     elif turn.due.paging is not None and turn.due.paging.is_rerun:
         turn.due.rerun = wanted.rerun = rerun.ref(state, turn.due.paging.record)
+    elif turn.due.paging is not None and turn.due.paging.is_undo:
+        turn.due.undo = wanted.undo = undo.ref(state, turn.due.paging.record)
 
 
 def step(turn: TurnState) -> None:
@@ -327,6 +360,9 @@ def _take_step(turn: TurnState, operation: Operation) -> None:
         # As below.
         if turn.found.rerun is not None and not _waits(turn.state, operation):
             rerun.take_step(turn, operation.record, turn.found.rerun)
+    elif operation.is_undo:
+        if turn.found.undo is not None and not _waits(turn.state, operation):
+            undo.take_step(turn, operation.record, turn.found.undo)
     elif not operation.is_bulk:
         take_group_step(turn, operation)
     # The project may have been cleared in this turn, so that the page is outdated.
@@ -338,10 +374,12 @@ def _take_step(turn: TurnState, operation: Operation) -> None:
 
 
 def _waits(state: State, operation: Operation) -> bool:
-    """Whether the operation must wait: for a sweep of its project, or as a rerun for any sweep or an earlier rerun."""
+    """Whether the operation must wait: for a sweep of its project; as a rerun or an undo for any sweep."""
     if operation.is_rerun:
         reruns = (each.id for each in state.operations.running.values() if each.is_rerun)
         return bool(state.pending.swept) or operation.id != min(reruns)
+    if operation.is_undo:
+        return bool(state.pending.swept)
     return operation.is_bulk and operation.project in state.pending.swept
 
 
@@ -354,6 +392,7 @@ def _keep(turn: TurnState, operation: Operation) -> None:
         turn.state.operations.pass_on(operation)
         return
     writes.members[operation.id] = []
+    undo_rows.limit(turn, operation)
     if operation.is_rerun:
         writes.reruns = [each for each in writes.reruns if each.operation != operation.id]
         writes.dropped_reruns.append(operation.id)
@@ -385,11 +424,11 @@ def _log(turn: TurnState, operation: Operation) -> None:
     record, progress = operation.record, operation.record.progress
     if not record.changed or (operation.running and len(record.changed) < change_log.NAMES_MOST):
         return
-    what = f"{'task' if operation.is_bulk else 'project'} {progress.action}"
+    what = f"{'operation' if operation.is_undo else 'task' if operation.is_bulk else 'project'} {progress.action}"
     detail = f"{record.detail}; operation {_name(progress)}".removeprefix("; ")
     names, count = record.changed, record.tasks
     record.changed, record.tasks = [], 0
-    project = names.pop() if operation.is_bulk and not progress.group else ""
+    project = names.pop() if (operation.is_bulk or operation.is_undo) and not progress.group else ""
     by = Who(record.actor, record.address)
     change_log.note(
         turn,
@@ -400,8 +439,16 @@ def _log(turn: TurnState, operation: Operation) -> None:
         count=count,
         detail=detail,
         projects=names,
-        is_part=len(names) < len(operation.members),
+        is_part=_is_part(operation, names),
     )
+
+
+def _is_part(operation: Operation, names: Sequence[str]) -> bool:
+    """Whether the operation is about other projects than these, too; of an undo only the first are known."""
+    if not operation.is_undo:
+        return len(names) < len(operation.members)
+    projects = operation.record.progress.projects
+    return len(projects) > 1 and (len(projects) >= NAMES_SHOWN or len(names) < len(projects))
 
 
 def _add(turn: TurnState, operation: Operation) -> None:
@@ -472,6 +519,7 @@ REQUESTS: Final = (
     RequestRule(GroupDo, asked_for_change(begin_group), slow_ms=3.0),
     RequestRule(Rerun, *in_halves(begin_rerun), grows=True),
     RequestRule(OperationCancel, asked_for_change(cancel)),
+    RequestRule(OperationUndo, asked_for_change(begin_undo), grows=True, slow_ms=1.0),
     RequestRule(OperationShow, asked_by(show), keeps=False),
     RequestRule(OperationList, asked(list_all), keeps=False, slow_ms=1.0),
 )

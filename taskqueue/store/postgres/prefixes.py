@@ -25,6 +25,7 @@ LENGTHS: Final[dict[Family, int]] = {
     **dict.fromkeys((*layout.PROJECT_FAMILIES, layout.PARENTS, layout.CHILDREN), 4),
     **dict.fromkeys((layout.STAGES, layout.STAGE_IDS), 4),
     layout.RERUNS: 8,
+    layout.UNDO_ROWS: 8,
 }
 """Bytes of the numbers with which keys of a family begin."""
 

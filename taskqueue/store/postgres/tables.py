@@ -25,7 +25,7 @@ from taskqueue.store.postgres.prefixes import Prefixes
 from taskqueue.store.postgres.session import READS, KeyTaken, NotAllowed, Session, Statement, Target
 from taskqueue.store.records.layout import DATABASE_FAMILIES, IDS
 
-TABLES_VERSION: Final = 2
+TABLES_VERSION: Final = 3
 """Version of the tables. 2 added checksums of rows, and the family ``damaged``."""
 TABLES: Final = "tables"
 """Row of ``versions`` with the version of the tables."""

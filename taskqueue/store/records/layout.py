@@ -32,6 +32,7 @@
 | slots | project, number (4 bytes) | SlotRecord |
 | slots_ready, slots_waiting | project, division (4 bytes), entry (16, 12 bytes): see ``slot_records`` | nothing |
 | reruns | id of an operation (8 bytes), kind (1 byte), place | element of its set, see ``operations`` |
+| undo_rows | id of an operation (8 bytes), position (4 bytes) | UndoPage: what the tasks of a step were before it |
 | damaged | name of a family, 0 (1 byte), key there | its value, reason and time; in a database only |
 | points | series (1 byte), minutes or hours since 1970 (4 bytes), project, or none for all | events |
 | points | 4 (1 byte), minutes since 1970, modulo 1,440 (4 bytes) | DaemonMinute |
@@ -98,6 +99,7 @@ from taskqueue.core.model.task import (
     seq_in,
     size_of,
 )
+from taskqueue.core.model.undo_rows import UndoPage
 from taskqueue.protocol.choices import Resolution
 from taskqueue.protocol.fields import OUTCOME_WINDOW
 from taskqueue.protocol.values import Attempt, NewTask
@@ -127,6 +129,7 @@ FLOWS: Final = "flows"
 STAGES: Final = "stages"
 STAGE_IDS: Final = "stage_ids"
 RERUNS: Final = "reruns"
+UNDO_ROWS: Final = "undo_rows"
 SLOT_NAMES: Final = "slot_names"
 SLOTS: Final = "slots"
 SLOTS_READY: Final = "slots_ready"
@@ -147,7 +150,7 @@ LIVE_FAMILIES: Final[tuple[Family, ...]] = (
 
 FAMILIES: Final[tuple[Family, ...]] = (
     META, *PROJECT_FAMILIES, SESSIONS, OUTCOMES, BUCKETS, OPERATIONS, MEMBERS, FAILURES, LOG, POINTS,
-    PARENTS, CHILDREN, PROPAGATIONS, FLOWS, STAGES, STAGE_IDS, RERUNS,
+    PARENTS, CHILDREN, PROPAGATIONS, FLOWS, STAGES, STAGE_IDS, RERUNS, UNDO_ROWS,
 )  # fmt: skip
 
 DAMAGED: Final = "damaged"
@@ -421,6 +424,7 @@ decode_counters: Final = Decoder(CountersRecord).decode
 decode_bucket: Final = Decoder(BucketRecord).decode
 decode_operation: Final = Decoder(OperationRecord).decode
 decode_members: Final = Decoder(list[int]).decode
+decode_undo_page: Final = Decoder(UndoPage).decode
 decode_drained: Final = Decoder(list[str]).decode
 decode_failure: Final = Decoder(Failure).decode
 decode_log: Final = Decoder(ChangeRecord).decode

@@ -1,4 +1,4 @@
-"""Sets of reruns, the operations that remember tasks: keys, values, and how a step looks them up and writes them.
+"""Sets of reruns, and rows for undos: keys, values, and how a step looks them up and writes them.
 
     m, place in the walk                     ──► RerunMember
     p, project, length, taskid               ──► place in the walk
@@ -6,6 +6,7 @@
     o, place in the order                    ──► place in the walk, layer
 
 All keys begin with the id of the operation, so that the set is dropped as one range. Places and layers are 4 bytes.
+Rows for undos lie in pages, by position, under the id of the operation that made them.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from msgspec.msgpack import Decoder
 
 from taskqueue.core.model.edges import EdgesRef, TaskRef
 from taskqueue.core.model.needs import Found
-from taskqueue.core.model.records import WriteSet
+from taskqueue.core.model.records import OperationRecord, WriteSet
 from taskqueue.core.model.rerun_set import HELD, FoundChildren, FoundRerun, Ordered, RerunMember, RerunRef
+from taskqueue.core.model.undo_rows import HAS_CHILDREN, FoundUndo, UndoPage, UndoRef, UndoRows
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import add_tasks, decode_propagation, propagation_key, read_edges, task_key
@@ -34,6 +36,7 @@ SUCCESSES_MOST: Final = 1024
 
 _PLACE: Final = Packing(">I")
 _PLACES: Final = Packing(">II")
+_UNDO: Final = Packing(">QI")
 
 _decode_member: Final = Decoder(RerunMember).decode
 _decode_place: Final = _PLACE.unpack
@@ -181,3 +184,80 @@ def _find_members(store: Store, operation: int, positions: Iterable[int], answer
     keys = [prefix + _PLACE.pack(position) for position in wanted]
     for position, key, value in zip(wanted, keys, store.get(layout.RERUNS, keys), strict=True):
         answer.members[position] = decode_record(layout.RERUNS, key, _decode_member, value or b"")
+
+
+# ------------------------------------------------------------------------------------------------ undos
+
+
+PAGES_MOST: Final = 64
+"""Pages of rows that one step reads, at most: those of an operation that changed few tasks a step are short."""
+
+
+def add_undo_rows(batch: Batch, writes: WriteSet) -> None:
+    """Write the rows of the steps of operations, and drop those of operations that can't be undone any more."""
+    batch.puts[layout.UNDO_ROWS].extend(
+        (undo_key(operation, position), layout.encode(page)) for operation, position, page in writes.undo_pages
+    )
+    for operation in writes.dropped_rows:
+        batch.drops.append((layout.UNDO_ROWS, layout.operation_key(operation), layout.operation_key(operation + 1)))
+
+
+def undo_key(operation: int, position: int) -> bytes:
+    """Encode a key of UNDO_ROWS."""
+    return layout.operation_key(operation) + _PLACE.pack(position)
+
+
+def undo_place(key: bytes) -> tuple[int, int]:
+    """Decode operation and position in a key of UNDO_ROWS; ``struct.error`` if it is malformed."""
+    operation, position = _UNDO.unpack(key)
+    return operation, position
+
+
+def rows_of(record: OperationRecord) -> tuple[int, UndoRows] | None:
+    """Return the id of the operation whose rows this one has, itself or as its undo, and how many; None if none."""
+    if record.rows is not None:
+        return record.progress.id, record.rows
+    if record.undo is not None and not record.progress.ended_at:
+        return record.undo.operation, record.undo.rows
+    return None
+
+
+def find_undo(store: Store, ref: UndoRef, found: Found) -> FoundUndo:
+    """Answer an UndoRef; the tasks of the rows, and their children, are added to ``found``.
+
+    Raises:
+        StoreError: the store failed.
+        Unreadable: a record can't be decoded.
+    """
+    answer = FoundUndo(_pages_of_rows(store, ref))
+    tasks: list[TaskRef] = []
+    first, left, edges_left, after = ref.row, ref.limit, ref.limit, ref.after
+    for page in answer.pages:
+        rows = [] if page is None else page.rows[first : first + left]
+        first = 0
+        left -= len(rows)
+        for row in rows:
+            task = TaskRef(0 if page is None else page.project, row.taskid)
+            tasks.append(task)
+            if ref.children and row.flags & HAS_CHILDREN and edges_left > 0:
+                edges = answer.edges[task] = read_edges(store, EdgesRef(False, *task, after, edges_left))
+                edges_left -= len(edges.edges) + 1
+                tasks += [each.edge.child for each in edges.edges]
+            after = b""
+    add_tasks(store, tasks, found)
+    return answer
+
+
+def _pages_of_rows(store: Store, ref: UndoRef) -> list[UndoPage | None]:
+    """Read pages from the present one on, until they have as many rows as the step may undo."""
+    answer: list[UndoPage | None] = []
+    rows, count = -ref.row, 1
+    last = min(ref.pages, ref.position + PAGES_MOST)
+    while rows < ref.limit and (position := ref.position + len(answer)) < last:
+        keys = [undo_key(ref.operation, each) for each in range(position, min(last, position + count))]
+        for key, value in zip(keys, store.get(layout.UNDO_ROWS, keys), strict=True):
+            page = None if value is None else decode_record(layout.UNDO_ROWS, key, layout.decode_undo_page, value)
+            answer.append(page)
+            rows += 0 if page is None else len(page.rows)
+        count *= 2
+    return answer

@@ -4,7 +4,7 @@
     ids, specs                    are counted: equal numbers mean that each belongs to an entry
     projects                      have the counts of the entries: TOTALS
     history, deferred, counters   belong to tasks and projects that exist
-    edges, flows, slots           ``relations``
+    edges, flows, slots, rows     ``relations``
     results                       belong to tasks that have one, in equal number
 
 A record names its entry's key, so two entries can't share one record: with equal numbers none lacks its counterpart. If
@@ -53,7 +53,7 @@ from taskqueue.store.records.layout import AWAITED, PROJECT_BYTES, STATE_MASK
 from taskqueue.store.records.reading import pages, stored_number
 from taskqueue.store.tools.findings import Checked, Findings, Tally, is_cleared
 from taskqueue.store.tools.fingerprints import Doubt, Fingerprints, Look
-from taskqueue.store.tools.relations import EdgeCheck, FlowCheck, SlotCheck
+from taskqueue.store.tools.relations import EdgeCheck, FlowCheck, RowsCheck, SlotCheck
 
 T = TypeVar("T")
 Progress = Callable[[int], object]
@@ -64,6 +64,7 @@ SMALL: Final[dict[Family, Callable[[bytes], object]]] = {
     layout.BUCKETS: layout.decode_bucket,
     layout.OPERATIONS: layout.decode_operation,
     layout.MEMBERS: layout.decode_members,
+    layout.UNDO_ROWS: layout.decode_undo_page,
     layout.SESSIONS: layout.decode_session,
     layout.OUTCOMES: layout.decode_outcome,
     layout.FAILURES: layout.decode_failure,
@@ -238,6 +239,7 @@ class _Check:
         self._edges = EdgeCheck(self._checked)
         self._flows = FlowCheck(self._checked)
         self._slots = SlotCheck(self._checked)
+        self._rows = RowsCheck(self._checked)
 
     def run(self) -> None:
         self._meta()
@@ -246,11 +248,13 @@ class _Check:
         self._each({layout.PARENTS: self._edges.parents})
         self._edges.finish()
         self._each({layout.CHILDREN: self._edges.children, **self._flows.looks()})
-        self._each({family: partial(self._small, family, decode) for family, decode in SMALL.items()})
+        small = {family: partial(self._small, family, decode) for family, decode in SMALL.items()}
+        self._each({**small, layout.OPERATIONS: self._rows.operations, layout.UNDO_ROWS: self._rows.rows})
         self._each({layout.PROPAGATIONS: self._propagations, layout.RERUNS: lambda page: None})
         if self._findings.unreadable:
             return
         self._flows.finish()
+        self._rows.finish()
         self._next_project()
         for drained in filter(None, self._store.get(META, [layout.DRAINED_KEY])):
             self._checked.read(META, layout.DRAINED_KEY, layout.decode_drained, drained)

@@ -23,7 +23,7 @@ from typing import Final, TypeVar
 from msgspec import Struct, field
 
 from taskqueue.core.model.edges import Edge, Propagation
-from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
+from taskqueue.core.model.records import KeptAttempt, OperationRecord, ProjectRecord, WriteSet
 from taskqueue.core.model.slot_records import SlotRecord
 from taskqueue.core.model.spec import NO_SPEC, Spec
 from taskqueue.core.model.task import (
@@ -55,6 +55,7 @@ from taskqueue.store.records.edges import decode_mark, edge_keys, tasks_of
 from taskqueue.store.records.epochs import EPOCH_BITS, EPOCH_KEY, SKIPPED_EPOCHS
 from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META
 from taskqueue.store.records.layout import AWAITED, HAS_RESULT
+from taskqueue.store.records.operations import rows_of
 from taskqueue.store.records.reading import pages
 from taskqueue.store.records.slots import decode_slot, name_key
 from taskqueue.store.tools.consistency import SMALL
@@ -196,6 +197,7 @@ class _Mending:
             self._lost_edges(family, numbers)
         for family in (layout.HISTORY, layout.RESULTS, layout.DEFERRED, *_EMPTIED, *SMALL):
             self._rest(family)
+        self._rows()
         self._release()
         self._next_project(records)
         self._store.sync()
@@ -550,6 +552,29 @@ class _Mending:
             if gone:
                 self._write(Batch(deletes={layout.DEFERRED: gone}))
 
+    def _rows(self) -> None:
+        """Delete rows for undos that belong to no operation, and all rows of one that lacks some."""
+        records = [record for _, value in self._entries(layout.OPERATIONS) if (record := _operation(value)) is not None]
+        having = {rows[0]: (record, rows[1].pages) for record in records if (rows := rows_of(record)) is not None}
+        found = Counter(key[:8] for key, _ in self._entries(layout.UNDO_ROWS))
+        lost = [key for key in found if layout.operation_of(key) not in having]
+        for operation, (record, expected) in having.items():
+            key = layout.operation_key(operation)
+            if found[key] == expected:
+                continue
+            self._mended.note(f"operation {record.progress.number}: it can't be undone: a part of its rows is lost")
+            record.progress.rows, record.progress.no_undo = 0, "a part of what it changed could not be read"
+            if record.undo is not None:
+                record.progress.ended_at = self._now
+            record.rows = None
+            stored = layout.operation_key(record.progress.id), layout.encode(record)
+            self._write(Batch(puts={layout.OPERATIONS: [stored]}))
+            lost.append(key)
+        for key in lost:
+            self._mended.note(f"undo_rows: the rows of operation id {layout.operation_of(key)} are deleted")
+            end = layout.operation_key(layout.operation_of(key) + 1)
+            self._write(Batch(drops=[(layout.UNDO_ROWS, key, end)]))
+
     def _release(self) -> None:
         for page in pages(self._store, layout.DAMAGED):
             self._write(Batch(deletes={layout.DAMAGED: [key for key, _ in page]}))
@@ -577,6 +602,10 @@ class _Mending:
         for family, keys in batch.deletes.items():
             written.setdefault(family, set()).update(keys)
         self._store.damaged.forget(written)
+
+
+def _operation(value: bytes) -> OperationRecord | None:
+    return _decoded(layout.decode_operation, value)
 
 
 def _decoded(decode: Callable[..., T], *values: object) -> T | None:

@@ -1,4 +1,4 @@
-"""Check relations between tasks: edges, flows and slots.
+"""Check relations between tasks: edges, flows and slots; and those between operations and their rows for an undo.
 
 Edges: each is in both orders, and children count the unsatisfied ones.
 
@@ -26,6 +26,8 @@ Slots of divided projects: a slot with ready tasks is in the order of slots, and
 Tasks in the range of number 0, or of a former division, wait to be moved, so the project must be moving. An entry may
 be early, a slot may have several, and even one without ready tasks may have one: the daemon notices when it reads them.
 Entries below the project's bound for the start of the order are never read.
+
+Rows for an undo lie in pages, as many as the operation's record says, or that of the undo that goes through them.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ from taskqueue.store.records import layout
 from taskqueue.store.records.edges import BELOW_TASK, decode_mark, edge_keys, task_key, tasks_of
 from taskqueue.store.records.flows import decode_flow, decode_index, decode_staged, flow_key, flow_of
 from taskqueue.store.records.layout import AWAITED, PROJECT_BYTES
+from taskqueue.store.records.operations import rows_of, undo_place
 from taskqueue.store.records.slots import BEST_BYTES, PREFIX, decode_slot, name_key
 from taskqueue.store.tools.findings import Checked
 
@@ -209,6 +212,42 @@ class FlowCheck:
                 yield f"there are {there:,} tasks {name}; it counts {said:,}"
         if sum(record.counts) != record.unrolled:
             yield f"it counts {sum(record.counts):,} tasks; {record.unrolled:,} have been made"
+
+
+# ------------------------------------------------------------------------------------------------ operations
+
+
+class RowsCheck:
+    """Check of OPERATIONS, then of UNDO_ROWS; ``finish`` follows both."""
+
+    def __init__(self, checked: Checked) -> None:
+        self._checked = checked
+        self._pages: dict[int, int] = {}
+        self._found: Counter[int] = Counter()
+
+    def operations(self, page: Sequence[Entry]) -> None:
+        """Note the pages that each operation should have."""
+        for key, value in page:
+            record = self._checked.read(layout.OPERATIONS, key, layout.decode_operation, value)
+            if record is not None and (having := rows_of(record)) is not None:
+                self._pages[having[0]] = having[1].pages
+
+    def rows(self, page: Sequence[Entry]) -> None:
+        """Count the pages, and report those of no operation."""
+        for key, value in page:
+            self._checked.read(layout.UNDO_ROWS, key, layout.decode_undo_page, value)
+            place = self._checked.read(layout.UNDO_ROWS, key, undo_place, key)
+            if place is not None and place[1] >= self._pages.get(place[0], 0):
+                self._checked.note(layout.UNDO_ROWS, key, "it belongs to no operation")
+            elif place is not None:
+                self._found[place[0]] += 1
+
+    def finish(self) -> None:
+        """Compare the numbers of pages."""
+        for operation, pages in self._pages.items():
+            if self._found[operation] != pages:
+                reason = f"there are {self._found[operation]:,} pages of its rows; it has {pages:,}"
+                self._checked.note(layout.OPERATIONS, layout.operation_key(operation), reason)
 
 
 # ------------------------------------------------------------------------------------------------ slots

@@ -9,6 +9,7 @@ from taskqueue.protocol.operations import (
     OperationCancel,
     OperationList,
     OperationShow,
+    OperationUndo,
 )
 from taskqueue.web.api.http_operation import Operation
 
@@ -23,4 +24,5 @@ OPERATIONS: Final = (
         "Progress of an operation; waits for its end, up to `seconds`",
     ),
     Operation("POST", "/operations/{id}/cancel", OperationCancel, "Cancel an operation"),
+    Operation("POST", "/operations/{id}/undo", OperationUndo, "Take back what a change of many tasks did"),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from taskqueue.display.operations import action, outcome, progress, rerun_lines
+from taskqueue.display.operations import action, outcome, progress, rerun_lines, undo_lines
 from taskqueue.protocol.values import Operation
 from taskqueue.web.addresses import segment, task_page
 from taskqueue.web.pages.live_page import LivePage, routes_of
@@ -50,7 +50,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
     if not (number.isascii() and number.isdecimal() and len(number) <= DIGITS_MOST):
         raise HTTPException(404, "operations have numbers")
     view = await services_of(request).client.operations.get(int(number))
-    lines = rerun_lines(view)[:-1] if view.rerun is not None and view.ended_at else []
+    lines = rerun_lines(view)[:-1] if view.rerun is not None and view.ended_at else undo_lines(view)[1:]
     return {"row": row_of(view), "lines": lines}
 
 

@@ -153,6 +153,7 @@ CALLS: Final[tuple[Callable[[Client], object], ...]] = (
     ),
     lambda client: client.tasks.rerun("p", "t", scope="downstream", dry_run=True),
     lambda client: client.operations.cancel(1),
+    lambda client: client.operations.undo(1),
     lambda client: client.operations.get(1, 5.0),
     lambda client: client.operations.list(),
     _flow,

@@ -60,6 +60,7 @@ from taskqueue.store.records import layout
 from taskqueue.store.records.edges import decode_mark, tasks_of
 from taskqueue.store.records.flows import decode_flow, flow_of
 from taskqueue.store.records.layout import AWAITED
+from taskqueue.store.records.operations import rows_of, undo_key
 from tests.memory_store import Disk, MemoryStore
 
 WALL = Wall(1_700_000_000.0)
@@ -418,6 +419,7 @@ class World:
         assert specs.issuperset(keys[layout.DEFERRED]), "an update of no task is left behind"
         there = [task for task in known if layout.seq_key(task.project, task.seq) not in left_behind]
         self._check_flows(there)
+        self._check_rows(keys[layout.UNDO_ROWS])
         self._check_edges(keys, {(task.project, task.taskid): task for task in there + self.leased()})
         flagged = {layout.id_key(task.project, task.taskid): task for task in known if task.has_result}
         assert flagged.keys() >= set(keys[layout.RESULTS]), "a result of no task is left behind"
@@ -458,6 +460,12 @@ class World:
             assert all(flow.counts[state] == states[state] for state in LIVE), "a flow counts its live tasks"
             assert all(flow.counts[state] >= states[state] for state in OVER), "a flow counts its tasks that are over"
             assert sum(flow.counts) == flow.unrolled, "a flow counts all of its tasks that have been made"
+
+    def _check_rows(self, keys: list[bytes]) -> None:
+        records = map(layout.decode_operation, self.disk.families[layout.OPERATIONS].values.values())
+        having = [rows for record in records if (rows := rows_of(record)) is not None]
+        kept = sorted(undo_key(number, position) for number, rows in having for position in range(rows.pages))
+        assert list(keys) == kept, "rows for an undo are there, and no others"
 
     def _check_counts(self, record: ProjectRecord, stored: dict[str, Counter[bytes]], bare: list[Task]) -> None:
         prefix = layout.project_key(record.number)

@@ -17,8 +17,10 @@ from msgspec.structs import replace
 
 from taskqueue.core.model.operation import NAMES_SHOWN
 from taskqueue.core.moves.change_log import DETAIL_CHARS
+from taskqueue.core.moves.undo_rows import NO_ROOM
 from taskqueue.core.steps import history
 from taskqueue.core.steps.rerun import LAYERS_SHOWN
+from taskqueue.core.steps.undo import NAMES_MOST
 from taskqueue.errors import MAX_REASON_CHARS
 from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.codec import encode
@@ -95,6 +97,7 @@ from taskqueue.protocol.values import (
     Schedule,
     TaskCounts,
     TaskFilter,
+    UndoProgress,
 )
 from taskqueue.server.config import MESSAGE_BYTES_LEAST as LEAST
 from taskqueue.settings.settings import CoreConfig, Layer
@@ -328,7 +331,11 @@ def at_limits() -> Iterator[AnyOutgoing]:
     operation = Operation(INT, "reprioritise", [NAME] * NAMES_SHOWN, True, INT, INT, INT, FLOAT, FLOAT, NAME)
     operation = replace(operation, filter=wanted, rerun=RerunProgress(TASKID, "upstream-failed", INT, layers, INT))
     yield GroupReply(n=INT, projects=INT, changed=WIDE * DETAIL_CHARS)
-    yield OperationReply(n=INT, operation=operation)
+    names = [f"{NAME}/{TASKID}"] * NAMES_MOST
+    wide = [WIDE * 128] * NAMES_MOST
+    counts = TaskCounts(*[INT] * 7)
+    undo = UndoProgress(INT, "reprioritise", counts, INT, INT, INT, INT, names, INT, names, INT, wide)
+    yield OperationReply(n=INT, operation=replace(operation, undo=undo, no_undo=NO_ROOM, rows=INT, undone_by=INT))
     histogram = Histogram([FLOAT] * 100, [INT] * 101, FLOAT)
     figures = {f"{NAME}{number}": FLOAT for number in range(100)}
     histograms = dict.fromkeys(list(figures)[:10], histogram)

@@ -57,6 +57,7 @@ from taskqueue.protocol.operations import (
     OperationReply,
     OperationShow,
     OperationsReply,
+    OperationUndo,
     Rerun,
 )
 from taskqueue.protocol.projects import (
@@ -101,7 +102,7 @@ PROJECTS: Final[dict[str, dict[str, Any]]] = {
     "shop-3": {},
 }
 
-PER_DAEMON: Final = {"id", "number", "since", "next", "token", "n"}
+PER_DAEMON: Final = {"id", "number", "of", "undone_by", "since", "next", "token", "n"}
 """Fields that are numbered for the daemon as a whole, so that others may be guessed from their gaps."""
 
 
@@ -244,6 +245,7 @@ def cases() -> Mapping[type[AnyRequest], Sequence[AnyRequest]]:
         ],
         Rerun: [Rerun(**ok, scope="downstream"), Rerun(**waits, scope="upstream-failed")],
         OperationCancel: [OperationCancel(id=number) for number in numbers],
+        OperationUndo: [OperationUndo(id=number) for number in numbers],
         TaskRetry: [TaskRetry(**a, taskids=["bad", "waits"])],
         TaskCancel: [TaskCancel(**a, taskids=["ready"])],
         TaskReprioritise: [TaskReprioritise(**a, taskids=["waits"], priority=4)],
@@ -303,7 +305,7 @@ def answers_of(world: World) -> dict[str, list[object]]:
     for request, heard in sent(world):
         decoded = [plain(msgspec.msgpack.decode(each)) for each in heard]
         # Which numbers of operations are those of others depends on how many they have begun.
-        if not isinstance(request, OperationShow | OperationCancel) or "error" not in repr(decoded):
+        if not isinstance(request, OperationShow | OperationCancel | OperationUndo) or "error" not in repr(decoded):
             answers.setdefault(type(request).__name__, []).append(decoded)
     return answers
 
@@ -594,7 +596,7 @@ def test_an_operation_with_a_project_of_others_is_unknown_as_if_it_were_not_ther
     seen, all_ = ({each.number for each in operations(busy, caller)} for caller in (CALLER, EVERYBODY))
     hidden = min(all_ - seen)
 
-    for kind in (OperationShow, OperationCancel):
+    for kind in (OperationShow, OperationCancel, OperationUndo):
         there, not_there = ask(busy, kind(id=hidden)), ask(busy, kind(id=12_345))
         assert there.code == not_there.code == "unknown-operation"
         assert there.reason == not_there.reason.replace("12345", str(hidden))

@@ -57,6 +57,7 @@ FIELDS: dict[str, dict[str, Any]] = {
         "delay": 5,
         "dry_run": True,
     },
+    "operation-undo": {"id": 5},
     "operation-show": {"id": 5, "seconds": 5.0},
     "operation-list": {},
     "watch": {"since": "7.12", "seconds": 5.0},

@@ -10,6 +10,7 @@ from msgspec import Raw
 from msgspec.msgpack import encode
 from msgspec.structs import replace
 
+from taskqueue.core.moves.undo_rows import NO_ROOM
 from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import MAX_SLOT_CHARS, MAX_VALIDATOR_CHARS, Token
 from taskqueue.protocol.message_room import (
@@ -31,7 +32,9 @@ from taskqueue.protocol.values import (
     RerunLayer,
     RerunProgress,
     Schedule,
+    TaskCounts,
     TaskFilter,
+    UndoProgress,
 )
 
 MAX_MESSAGE = 512 << 10
@@ -121,7 +124,7 @@ def test_an_operation_takes_no_more_than_is_told(projects: list[str], url: str, 
 
     view = Operation(LONGEST, "reprioritise", projects, True, *counts, 1.5, 1.5, "g" * 64, wanted, -(2**31), inf)
 
-    assert len(encode(view)) <= operation_bytes(projects, wanted, None)
+    assert len(encode(view)) <= operation_bytes(projects, wanted, None, None)
 
 
 @given(st.lists(st.lists(TEXTS, max_size=20), max_size=20), TEXTS)
@@ -132,4 +135,14 @@ def test_a_rerun_takes_no_more_than_is_told(layers: list[list[str]], taskid: str
 
     view = Operation(LONGEST, "rerun", ["p" * 64], True, *counts, 1.5, 1.5, rerun=rerun)
 
-    assert len(encode(view)) <= operation_bytes(["p" * 64], TaskFilter(), rerun)
+    assert len(encode(view)) <= operation_bytes(["p" * 64], TaskFilter(), rerun, None)
+
+
+@given(st.lists(TEXTS, max_size=20), st.lists(TEXTS, max_size=20), st.lists(TEXTS, max_size=20))
+def test_an_undo_takes_no_more_than_is_told(children: list[str], projects: list[str], flows: list[str]) -> None:
+    counts = TaskCounts(*[LONGEST] * 7)
+    numbers = (LONGEST, LONGEST, LONGEST)
+    undo = UndoProgress(LONGEST, "reprioritise", counts, *numbers, LONGEST, children, LONGEST, projects, LONGEST, flows)
+    view = Operation(LONGEST, "undo", ["p" * 64], True, *numbers, 1.5, 1.5, number=LONGEST, undo=undo, no_undo=NO_ROOM)
+
+    assert len(encode(view)) <= operation_bytes(["p" * 64], TaskFilter(), None, undo)

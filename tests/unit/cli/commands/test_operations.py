@@ -11,13 +11,27 @@ from msgspec.structs import replace
 
 from taskqueue.cli.main import main
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
-from taskqueue.protocol.operations import OperationList, OperationReply, OperationShow, OperationsReply
-from taskqueue.protocol.values import Operation
+from taskqueue.protocol.operations import (
+    OperationList,
+    OperationReply,
+    OperationShow,
+    OperationsReply,
+    OperationUndo,
+)
+from taskqueue.protocol.values import Operation, TaskCounts, UndoProgress
 from tests.unit.client.conftest import Daemon, friendly
 
 Run = Callable[..., tuple[int, str, str]]
 
 RUNNING = Operation(17592186044417, "retry", ["news"], False, 100, 49, 7, began_at=1e9, number=3)
+
+UNDONE = Operation(
+    17592186044418, "undo", ["news"], False, 7, 7, 4, began_at=1e9, ended_at=2e9, number=4,
+    undo=UndoProgress(
+        3, "cancel", TaskCounts(ready=3, delayed=1), ran=2, changed=2, gone=1, children=3, children_named=["a", "b"],
+        finished=1, finished_named=["news"], flows=1, flows_named=["night"],
+    ),
+)  # fmt: skip
 
 
 @dataclass
@@ -25,6 +39,7 @@ class Operations:
     """Daemon with one operation."""
 
     view: Operation = RUNNING
+    undo: Operation = UNDONE
     asked: list[int] = field(default_factory=list)
 
     def __call__(self, request: AnyRequest) -> list[AnyOutgoing]:
@@ -32,6 +47,10 @@ class Operations:
             case OperationShow(n=n, id=id):
                 self.asked.append(id)
                 return [OperationReply(n=n, operation=self.view)]
+            case OperationUndo(n=n, id=id):
+                self.asked.append(id)
+                self.view = self.undo
+                return [OperationReply(n=n, operation=self.undo)]
             case OperationList(n=n):
                 return [OperationsReply(n=n, operations=[self.view])]
         return friendly(request)
@@ -90,3 +109,48 @@ def test_an_operation_from_before_there_were_numbers_is_called_by_its_id(operati
 
     assert "(operation 17592186044417)" in run("wait", "17592186044417")[1]
     assert run("list")[1].splitlines()[1].split()[0] == "17592186044417"
+
+
+def test_an_undo_prints_what_came_back_and_what_did_not(operations: Operations, run: Run) -> None:
+    assert run("undo", "3", "--yes") == (
+        0,
+        "brought back 4 of 7 tasks from cancel (operation 3): 3 ready, 1 delayed\n"
+        "2 tasks of the ready ones had been running\n"
+        "2 tasks left as they are: changed since\n"
+        "1 task gone since\n"
+        "3 tasks failed since because of a cancelled parent, until it succeeds: a, b and 1 more\n"
+        "finished since, with event and on_finished: news\n"
+        "ended since, and run on: flows night\n",
+        "",
+    )
+    assert operations.asked[0] == 3
+
+
+def test_an_undo_asks_before_it_begins_unless_told(operations: Operations, run: Run) -> None:
+    operations.view = replace(RUNNING, ended_at=2e9, rows=7)
+
+    status, out, err = run("undo", "3")
+
+    assert (status, out) == (2, "")
+    assert "--yes" in err
+    assert operations.view.action == "retry"
+
+
+def test_an_undo_may_be_left_alone(run: Run) -> None:
+    assert run("undo", "3", "--yes", "--no-wait") == (0, "4\n", "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"rows": 7}, "7 tasks, by: taskqueue operation undo 3"),
+        ({"no_undo": "it ended more than 7 days ago"}, "not any more: it ended more than 7 days ago"),
+        ({"undone_by": 4}, "undone by operation 4"),
+    ],
+)
+def test_an_operation_says_whether_it_can_be_undone(
+    operations: Operations, run: Run, changes: dict[str, Any], said: str
+) -> None:
+    operations.view = replace(RUNNING, ended_at=2e9, **changes)
+
+    assert said in " ".join(run("show", "3")[1].split())

@@ -19,7 +19,14 @@ from taskqueue.protocol.fetchers import Extend, FetcherDo, Fetchers, FetcherShow
 from taskqueue.protocol.flows import FlowCancel, FlowList, FlowShow, FlowStage, FlowSubmit, FlowTasks
 from taskqueue.protocol.insight import FailureList, JobCounts, Log, Stats, StatsHistory, Watch, Why
 from taskqueue.protocol.messages import AnyRequest
-from taskqueue.protocol.operations import Bulk, OperationCancel, OperationList, OperationShow, Rerun
+from taskqueue.protocol.operations import (
+    Bulk,
+    OperationCancel,
+    OperationList,
+    OperationShow,
+    OperationUndo,
+    Rerun,
+)
 from taskqueue.protocol.projects import (
     GroupDo,
     GroupSet,
@@ -99,6 +106,7 @@ ROWS: Final = (
     Row(Bulk(**NEWS, action="cancel"), "unknown-project", "ok"),
     Row(Rerun(**NEWS, taskid="a"), "unknown-project", "unknown-task"),
     Row(OperationCancel(**WHO, id=1), "unknown-operation", "unknown-operation"),
+    Row(OperationUndo(**WHO, id=1), "unknown-operation", "unknown-operation"),
     Row(OperationShow(**WHO, id=1), "unknown-operation", "unknown-operation"),
     Row(OperationList(**WHO), "ok", "ok"),
     Row(Log(**NEWS), "ok", "ok"),

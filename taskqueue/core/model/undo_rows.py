@@ -1,0 +1,139 @@
+"""Rows of an operation: what its tasks were before it changed them, kept for its undo.
+
+    step of an operation ──page of rows──► store ──page by page──► step of the undo
+
+A page has the rows of one step, in one value, which costs less than a value a task: with it a step takes 1.03 to 1.06
+times as much CPU (``benchmarks.undo``). Values without behaviour; the rules are in ``moves/undo_rows`` and
+``steps/undo``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from msgspec import Struct, field
+
+from taskqueue.core.model.edges import FoundEdges, TaskRef
+from taskqueue.protocol.fields import Token
+from taskqueue.protocol.values import BulkAction
+
+OPERATIONS_MOST: Final = 10
+"""Ended operations whose rows are kept."""
+ROWS_MOST: Final = 2_000_000
+"""Rows that are kept, of all operations together."""
+KEPT_SECONDS: Final = 7 * 86_400.0
+"""Seconds from the end of an operation for which its rows are kept."""
+
+HELD_BACK: Final = 1
+TIMED_OUT: Final = 2
+HAS_CHILDREN: Final = 4
+KEEPS_TOKEN: Final = 8
+"""Bits of ``UndoRow.flags``."""
+
+
+class UndoRow(Struct, array_like=True, gc=False):
+    """Task as it was before an operation changed it.
+
+    Attributes:
+        state: its state.
+        flags: HELD_BACK and TIMED_OUT as in the task; HAS_CHILDREN if others wait for it, or did; KEEPS_TOKEN if it has
+            not got the page's token, because it may be running.
+        exetime: unix seconds before which it was not to run; of a finished task, at which it had ended.
+    """
+
+    taskid: str
+    state: int
+    flags: int
+    priority: int
+    retried: int
+    exetime: float
+    token: Token
+
+
+class UndoPage(Struct, array_like=True):
+    """Rows of one step.
+
+    Attributes:
+        project: number of the project of all these tasks.
+        finished: number of times that the project had been finished.
+        token: token that the tasks have got, by which an undo knows them; that of no lease.
+    """
+
+    project: int
+    finished: int
+    token: Token
+    rows: list[UndoRow] = field(default_factory=list)
+
+
+class UndoRows(Struct, array_like=True):
+    """Rows of an operation in the store, and how far an undo has gone through them.
+
+    Attributes:
+        only_project: number of the project of all rows; 0 if there are none, or they are of several.
+        pages: number of pages.
+        position: number of pages that the undo has finished.
+        index: number of rows of the next page that it has finished.
+        after: key of the last edge to a child of the next row that it has looked at; empty if none.
+    """
+
+    only_project: int = 0
+    pages: int = 0
+    position: int = 0
+    index: int = 0
+    after: bytes = b""
+
+
+class UndoCursor(Struct, array_like=True):
+    """Operation that an undo takes back, and its rows, which belong to the undo as long as it runs.
+
+    Attributes:
+        operation: id of the operation.
+        action, priority, exetime, began_at: as in its progress; the operation may be forgotten meanwhile.
+        reached: number of the project of the last page; 0 if none.
+    """
+
+    operation: int
+    action: BulkAction
+    priority: int
+    exetime: float
+    began_at: float
+    rows: UndoRows
+    reached: int = 0
+
+
+class UndoRef(NamedTuple):
+    """Request for the next rows of an operation.
+
+    Attributes:
+        position, row, after, pages: see ``UndoRows``; ``row`` is its ``index``.
+        limit: number of rows, and of edges to children, at most.
+        children: True to include edges to the children of tasks with HAS_CHILDREN.
+    """
+
+    operation: int
+    position: int
+    row: int
+    after: bytes
+    pages: int
+    limit: int
+    children: bool
+
+
+class UndoWrites(NamedTuple):
+    """Page to be stored at a position among those of an operation."""
+
+    operation: int
+    position: int
+    page: UndoPage
+
+
+class FoundUndo(Struct):
+    """Answer to an UndoRef; the tasks of the rows, and their children, are looked up like ``Needs.tasks``.
+
+    Attributes:
+        pages: pages in their order; None for one that can't be read.
+        edges: next edges to children, by parent, as far as ``limit`` goes.
+    """
+
+    pages: list[UndoPage | None] = field(default_factory=list)
+    edges: dict[TaskRef, FoundEdges] = field(default_factory=dict)

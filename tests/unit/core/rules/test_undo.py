@@ -1,0 +1,687 @@
+"""Undos of bulk operations: what comes back, what stays, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from taskqueue.core.model.operation import ENDED_KEPT
+from taskqueue.core.model.task import HELD_UNTIL
+from taskqueue.core.model.undo_rows import KEPT_SECONDS, OPERATIONS_MOST
+from taskqueue.core.moves import undo_rows
+from taskqueue.core.steps import undo as undo_steps
+from taskqueue.core.steps.bulk import PAGE_TASKS
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.choices import TaskState
+from taskqueue.protocol.insight import Log, LogReply
+from taskqueue.protocol.operations import Bulk, OperationCancel, OperationReply, OperationShow, OperationUndo, Rerun
+from taskqueue.protocol.projects import GroupDo
+from taskqueue.protocol.tasks import TaskCancel, TaskReprioritise, TaskRetry, TasksReply
+from taskqueue.protocol.values import Operation, TaskCounts, TaskFilter, TaskOf, UndoProgress
+from taskqueue.store.contract import Batch
+from taskqueue.store.records import layout
+from tests.memory_store import MemoryStore
+from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
+from tests.unit.core.rules.conftest import CANCEL, DAY, FORCE, HOUR
+from tests.unit.core.rules.test_dependencies import state_of, waiting
+from tests.unit.core.rules.test_flows import flow
+from tests.unit.core.rules.test_flows import show as show_flow
+
+MANY = 2 * PAGE_TASKS + 88
+"""Number of tasks of three pages."""
+
+WHO: dict[str, Any] = {"session": "person"}
+
+
+def begin(world: World, action: Any, **fields: Any) -> int:
+    """Start a bulk operation without further turns; return its id."""
+    named: dict[str, Any] = {} if "group" in fields else {"project": "news"}
+    (reply,) = world.turn(Bulk(**WHO, n=world.n(), action=action, **(named | fields)))
+    assert isinstance(reply, OperationReply), reply
+    return reply.operation.id
+
+
+def bulk(world: World, action: Any, **fields: Any) -> Operation:
+    """Run a bulk operation to its end."""
+    operation = begin(world, action, **fields)
+    world.settle()
+    return show(world, operation)
+
+
+def show(world: World, operation: int) -> Operation:
+    (reply,) = world.turn(OperationShow(**WHO, n=world.n(), id=operation))
+    assert isinstance(reply, OperationReply), reply
+    return reply.operation
+
+
+def begin_undo(world: World, operation: int) -> int:
+    """Start an undo without further turns; return its id."""
+    (reply,) = world.turn(OperationUndo(**WHO, n=world.n(), id=operation))
+    assert isinstance(reply, OperationReply), reply
+    return reply.operation.id
+
+
+def undo(world: World, operation: Operation) -> Operation:
+    """Run an undo to its end."""
+    number = begin_undo(world, operation.id)
+    world.settle()
+    return show(world, number)
+
+
+def told(view: Operation) -> UndoProgress:
+    assert view.undo is not None
+    return view.undo
+
+
+def refused(world: World, operation: Operation) -> str:
+    """Return the reason for which an undo is refused."""
+    return world.ask(ErrorReply, OperationUndo(**WHO, n=world.n(), id=operation.id)).reason
+
+
+def end(world: World, operation: int) -> None:
+    world.ask(OperationReply, OperationCancel(**WHO, n=world.n(), id=operation))
+
+
+def one_of_each(world: World) -> Fetcher:
+    """Make tasks named after their states; return the fetcher of the processing one, which takes no others."""
+    world.push("news", *[task(name, retries=3) for name in ("success", "failed", "waits", "processing")])
+    fetcher = world.fetcher(capacity=4)
+    fetcher.capacity = 0
+    fetcher.hello()
+    fetcher.done("success")
+    fetcher.fail("failed", error="boom", retry=False)
+    fetcher.fail("waits", error="boom")
+    world.push("news", task("ready", priority=3), task("delayed", delay=500), task("cancelled"))
+    world.push("news", task("cancelled", **CANCEL))
+    world.push("news", replace(task("blocked"), depends_on=("delayed",)))
+    return fetcher
+
+
+def many(world: World, count: int = MANY) -> list[str]:
+    """Push tasks of several pages; return their taskids."""
+    names = [f"t{number:04}" for number in range(count)]
+    world.push("news", *[task(name, delay=9 * HOUR) for name in names])
+    return names
+
+
+def rows(world: World) -> Sequence[bytes]:
+    """Return the keys of all rows on the disk."""
+    return world.disk.families[layout.UNDO_ROWS].keys
+
+
+# ---------------------------------------------------------------------------------------- what comes back
+
+
+def test_an_undone_cancel_leaves_tasks_as_they_were_and_what_ran_is_ready(world: World) -> None:
+    fetcher = one_of_each(world)
+    names = ("ready", "delayed", "waits", "blocked")
+    before = [world.show(name) for name in names]
+
+    view = undo(world, bulk(world, "cancel"))
+
+    assert (view.known, view.seen, view.matched) == (5, 5, 5)
+    assert told(view).counts == TaskCounts(ready=2, delayed=2, blocked=1)
+    assert (told(view).of, told(view).action, told(view).ran) == (1, "cancel", 1)
+    assert [replace(world.show(name), n=0) for name in names] == [replace(each, n=0) for each in before]
+    assert world.show("processing").state == "ready"
+    assert fetcher.done("processing") == "stale"
+
+
+def test_tasks_of_an_undone_cancel_keep_their_place_retries_and_back_off(world: World) -> None:
+    world.push("news", *[task(name, priority=int(name)) for name in "1234"], task("waits", retries=5))
+    fetcher = world.fetcher(capacity=5)
+    fetcher.capacity = 0
+    fetcher.hello()
+    fetcher.fail("waits")
+    fetcher.release("1", "2", "3", "4")
+
+    undo(world, bulk(world, "cancel"))
+
+    assert world.push("news", task("waits")) == ["ignored"]
+    other = world.fetcher(name="other", capacity=1)
+    for _ in range(4):
+        other.finish_all()
+    world.advance(DAY)
+    assert other.taken == ["4", "3", "2", "1", "waits"]
+    assert other.held["waits"].retried == 1
+
+
+def test_an_undone_retry_leaves_tasks_over_as_they_were(world: World) -> None:
+    one_of_each(world)
+    states: list[TaskState] = ["failed", "success", "cancelled", "delayed"]
+    names = ("failed", "success", "cancelled", "waits", "delayed")
+    before = [world.show(name) for name in names]
+    world.advance(10)
+
+    operation = bulk(world, "retry", filter=TaskFilter(states=states))
+    assert {world.show(name).state for name in names} == {"ready"}
+    view = undo(world, operation)
+
+    assert told(view).counts == TaskCounts(delayed=2, success=1, failed=1, cancelled=1)
+    after = [world.show(name) for name in names]
+    assert [replace(each, n=0) for each in after] == [replace(each, n=0) for each in before]
+    assert [each.history for each in after] == [each.history for each in before]
+
+
+def test_an_undone_reprioritise_gives_each_task_its_former_priority(world: World) -> None:
+    fetcher = one_of_each(world)
+
+    view = undo(world, bulk(world, "reprioritise", priority=9))
+
+    assert told(view).counts == TaskCounts(ready=1, delayed=2, processing=1, blocked=1)
+    assert [world.show(name).priority for name in ("ready", "delayed", "processing", "blocked")] == [3, 0, 0, 0]
+    assert fetcher.done("processing") == "done"
+
+
+def test_an_undone_reschedule_gives_each_task_its_former_time(world: World) -> None:
+    one_of_each(world)
+    before = [world.show(name).exetime for name in ("ready", "delayed", "waits")]
+
+    view = undo(world, bulk(world, "reschedule", delay=DAY))
+
+    assert told(view).counts == TaskCounts(ready=1, delayed=2, blocked=1)
+    assert [world.show(name).exetime for name in ("ready", "delayed", "waits")] == before
+
+
+def test_an_undo_after_the_due_time_brings_tasks_back_as_ready(world: World) -> None:
+    world.push("news", task("a", delay=50), task("b", delay=5000))
+    operation = bulk(world, "cancel")
+    world.advance(100)
+
+    assert told(undo(world, operation)).counts == TaskCounts(ready=1, delayed=1)
+
+
+def test_an_undo_goes_through_the_projects_of_a_group(make_world: MakeWorld) -> None:
+    world = make_world(projects={name: {"group": "g"} for name in ("news", "shop")})
+    for name in ("news", "shop"):
+        world.push(name, task("a"), task("b", delay=9))
+
+    view = undo(world, bulk(world, "cancel", group="g"))
+
+    assert (view.projects, view.group, view.matched) == (["news", "shop"], "g", 4)
+    assert (world.counts("news"), world.counts("shop")) == (TaskCounts(ready=1, delayed=1),) * 2
+
+
+# ---------------------------------------------------------------------------------------- what has changed since
+
+
+def retry(world: World, taskid: str) -> None:
+    world.ask(TasksReply, TaskRetry(**WHO, n=world.n(), project="news", taskids=[taskid]))
+
+
+def cancel(world: World, taskid: str) -> None:
+    world.ask(TasksReply, TaskCancel(**WHO, n=world.n(), project="news", taskids=[taskid]))
+
+
+def reprioritise(world: World, taskid: str) -> None:
+    request = TaskReprioritise(**WHO, n=world.n(), project="news", taskids=[taskid], priority=5)
+    world.ask(TasksReply, request)
+
+
+def test_tasks_that_were_touched_since_a_cancel_stay_as_they_are(world: World) -> None:
+    world.push("news", *[task(name) for name in ("kept", "retried", "forced", "twice")])
+    operation = bulk(world, "cancel")
+    retry(world, "retried")
+    world.push("news", task("forced", priority=7, **FORCE))
+    retry(world, "twice")
+    cancel(world, "twice")
+
+    view = undo(world, operation)
+
+    assert (view.matched, told(view).changed) == (1, 3)
+    states = {name: world.show(name).state for name in ("kept", "retried", "forced", "twice")}
+    assert states == {"kept": "ready", "retried": "ready", "forced": "ready", "twice": "cancelled"}
+    assert world.show("forced").priority == 7
+
+
+def test_tasks_that_ran_or_were_merged_since_a_retry_stay_as_they_are(world: World) -> None:
+    names = ["a-runs", "done", "merged", "untouched"]
+    world.push("news", *[task(name) for name in names])
+    fetcher = world.fetcher(capacity=4)
+    fetcher.capacity = 0
+    fetcher.hello()
+    for name in names:
+        fetcher.fail(name, retry=False)
+    operation = bulk(world, "retry")
+    fetcher.hello(capacity=2)
+    fetcher.hello()
+    fetcher.done("done")
+    world.push("news", task("merged", priority=2))
+
+    view = undo(world, operation)
+
+    assert (view.matched, told(view).changed, told(view).counts) == (1, 3, TaskCounts(failed=1))
+    assert [world.show(name).state for name in names] == ["processing", "success", "ready", "failed"]
+
+
+def test_tasks_replaced_or_dispatched_since_a_reprioritise_keep_their_priority(world: World) -> None:
+    world.push("news", *[task(name) for name in ("ends", "replaced", "raised", "left")])
+    operation = bulk(world, "reprioritise", priority=5)
+    fetcher = world.fetcher(capacity=1)
+    fetcher.hello(capacity=0)
+    world.push("news", task("replaced", priority=5, **FORCE), task("raised", priority=9))
+
+    view = undo(world, operation)
+
+    assert (view.matched, told(view).changed) == (1, 3)
+    names = ("replaced", "raised", "left", "ends")
+    assert [world.show(name).priority for name in names] == [5, 9, 0, 5]
+    assert fetcher.taken == ["ends"]
+
+
+def test_a_task_hurried_since_a_reschedule_keeps_its_time_and_one_that_fell_due_gets_its_own_back(
+    world: World,
+) -> None:
+    world.push("news", task("hurried", delay=900), task("due", delay=900))
+    hurried = bulk(world, "reschedule", delay=100, filter=TaskFilter(url="*/hurried"))
+    due = bulk(world, "reschedule", delay=40, filter=TaskFilter(url="*/due"))
+    world.push("news", task("hurried", delay=20))
+    world.advance(50)
+
+    assert told(undo(world, hurried)).changed == 1
+    assert undo(world, due).matched == 1
+    assert [world.show(name).state for name in ("hurried", "due")] == ["ready", "delayed"]
+    assert world.show("due").exetime == WALL + 900
+
+
+def test_tasks_that_are_gone_since_are_counted(make_world: MakeWorld) -> None:
+    world = make_world({"keep": {"cancelled": 50}}, projects={name: {"group": "g"} for name in ("news", "shop")})
+    world.push("news", task("a"), task("b"))
+    world.push("shop", task("c"))
+    operation = bulk(world, "cancel", group="g")
+    world.do("delete", "shop")
+    retry(world, "b")
+    world.advance(100)
+
+    view = undo(world, operation)
+
+    assert (view.known, view.matched, told(view).changed, told(view).gone) == (3, 0, 1, 2)
+
+
+def test_a_token_of_an_operation_is_no_lease_and_no_number_that_is_shown(world: World) -> None:
+    world.push("news", task("a"))
+    fetcher = world.fetcher(capacity=0)
+    operation = bulk(world, "cancel")
+    (cancelled,) = world.known()
+
+    assert abs(cancelled.token - operation.id) > 1000
+    assert fetcher.forge("a", cancelled.token) == "stale"
+    assert undo(world, operation).matched == 1
+    assert world.known()[0].token == 0
+
+
+def test_undos_of_two_operations_go_back_one_by_one(world: World) -> None:
+    world.push("news", task("a", delay=50), task("b", priority=2))
+    first = bulk(world, "cancel")
+    second = bulk(world, "retry", filter=TaskFilter(states=["cancelled"]))
+
+    assert undo(world, second).matched == 2
+    assert world.counts() == TaskCounts(cancelled=2)
+    assert undo(world, first).matched == 2
+    assert world.counts() == TaskCounts(ready=1, delayed=1)
+
+
+# ---------------------------------------------------------------------------------------- what stays, and is named
+
+
+def test_children_that_failed_since_stay_failed_are_named_and_run_when_their_parent_has_succeeded(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(projects={name: {"group": "g"} for name in ("news", "shop")})
+    world.push(
+        "news", task("parent", delay=50), waiting("child", "parent"), waiting("runs", "parent", on_failure="run")
+    )
+    world.push("shop", waiting("far", TaskOf("news", "parent")))
+    operation = bulk(world, "cancel", group="g", filter=TaskFilter(states=["delayed"]))
+    assert [state_of(world, "child"), world.show("far", "shop").state] == ["failed", "failed"]
+
+    view = undo(world, operation)
+
+    assert (view.matched, told(view).children, sorted(told(view).children_named)) == (1, 2, ["child", "shop/far"])
+    assert [state_of(world, name) for name in ("parent", "child", "runs")] == ["delayed", "failed", "ready"]
+    world.advance(50)
+    world.fetcher().finish_all()
+    assert [state_of(world, "child"), world.show("far", "shop").state] == ["success", "success"]
+
+
+def test_children_in_projects_that_the_operation_does_not_name_are_left_out(world: World) -> None:
+    world.push("news", task("parent", delay=50), waiting("child", "parent"))
+    world.push("shop", waiting("far", TaskOf("news", "parent")))
+
+    view = undo(world, bulk(world, "cancel", filter=TaskFilter(states=["delayed"])))
+
+    assert (told(view).children, told(view).children_named) == (1, ["child"])
+
+
+def test_children_that_were_cancelled_with_their_parent_come_back_with_it(world: World) -> None:
+    world.push("news", task("parent"), waiting("child", "parent"), waiting("a-child", "parent"))
+
+    view = undo(world, bulk(world, "cancel"))
+
+    assert told(view).counts == TaskCounts(ready=1, blocked=2)
+    fetcher = world.fetcher()
+    fetcher.finish_all()
+    assert (fetcher.taken[0], sorted(fetcher.taken[1:])) == ("parent", ["a-child", "child"])
+
+
+def test_more_children_than_fit_into_a_step_are_counted_once_each(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(undo_steps, "STEP_ROWS", 7)
+    children = [f"c{number:02}" for number in range(30)]
+    world.push("news", task("p1", delay=50), task("p2", delay=50), task("q", delay=50))
+    world.push("news", *[waiting(f"{name}-{parent}", parent) for parent in ("p1", "p2") for name in children])
+    operation = bulk(world, "cancel", filter=TaskFilter(states=["delayed"]))
+
+    view = undo(world, operation)
+
+    assert (view.seen, view.matched, told(view).children) == (3, 3, 60)
+    assert len(told(view).children_named) == undo_steps.NAMES_MOST
+
+
+def test_an_end_of_the_project_since_is_named_and_stays(make_world: MakeWorld) -> None:
+    world = make_world({"on_finished": {"body": "report"}})
+    world.push("news", task("a"), task("b"))
+    operation = bulk(world, "cancel")
+    fetcher = world.fetcher()
+    assert fetcher.taken == ["on_finished"]
+
+    view = undo(world, operation)
+
+    assert (told(view).finished, told(view).finished_named) == (1, ["news"])
+    fetcher.finish_all()
+    assert world.event_kinds().count("finished") == 2
+
+
+def test_a_flow_that_ended_since_is_named_and_runs_on(world: World) -> None:
+    flow(world, task("a"), waiting("b", "a"))
+    flow(world, task("c"), name="whole")
+    operation = bulk(world, "cancel", filter=TaskFilter(url="*/[ab]"))
+    assert show_flow(world).state == "cancelled"
+
+    view = undo(world, operation)
+
+    assert (told(view).flows, told(view).flows_named) == (1, ["f"])
+    assert show_flow(world).state == "running"
+    world.fetcher().finish_all()
+    assert show_flow(world).state == "success"
+
+
+def test_a_task_kept_by_a_rerun_comes_back_ready(world: World) -> None:
+    world.push("news", task("a"), waiting("b", "a"))
+    fetcher = world.fetcher(capacity=1)
+    fetcher.finish_all()
+    fetcher.hello(capacity=0)
+    (reply,) = world.turn(Rerun(**WHO, n=world.n(), project="news", taskid="a", scope="downstream"))
+    assert isinstance(reply, OperationReply)
+    while world.known()[0].exetime != HELD_UNTIL:
+        world.turn()
+    operation = begin(world, "cancel", filter=TaskFilter(url="*/a"))
+    world.settle()
+
+    assert undo(world, show(world, operation)).matched == 1
+    assert state_of(world, "a") == "ready"
+
+
+# ---------------------------------------------------------------------------------------- an operation, in steps
+
+
+@pytest.mark.parametrize("steps", range(5))
+@pytest.mark.parametrize("how", ["restart", "reboot"])
+def test_an_undo_goes_on_after_a_restart_where_it_was(world: World, steps: int, how: str) -> None:
+    many(world)
+    number = begin_undo(world, bulk(world, "cancel").id)
+    for _ in range(steps):
+        world.turn()
+
+    getattr(world, how)()
+
+    view = show(world, number)
+    assert (view.known, view.seen, view.matched, bool(view.ended_at)) == (MANY, MANY, MANY, True)
+    assert world.counts() == TaskCounts(delayed=MANY)
+    assert not rows(world)
+
+
+@pytest.mark.parametrize("steps", range(5))
+def test_an_operation_that_a_restart_interrupted_is_undone_whole(world: World, steps: int) -> None:
+    many(world)
+    operation = begin(world, "cancel")
+    for _ in range(steps):
+        world.turn()
+    world.restart()
+    world.settle()
+
+    assert undo(world, show(world, operation)).matched == MANY
+
+
+def test_an_undo_takes_steps_between_which_tasks_are_dispatched(world: World) -> None:
+    many(world)
+    number = begin_undo(world, bulk(world, "cancel").id)
+
+    seen = []
+    while not (view := show(world, number)).ended_at:
+        seen.append(view.seen)
+    assert seen == [0, PAGE_TASKS, 2 * PAGE_TASKS]
+
+
+def test_short_pages_are_undone_many_in_a_step(world: World) -> None:
+    many(world)
+    operation = bulk(world, "cancel", filter=TaskFilter(url="*[05]0"))
+    assert len(rows(world)) == 3
+    number = begin_undo(world, operation.id)
+    world.turn()
+
+    view = show(world, number)
+    assert (view.matched, bool(view.ended_at)) == (12, True)
+
+
+def test_a_cancelled_undo_leaves_the_rest_to_another_one(world: World) -> None:
+    many(world)
+    operation = bulk(world, "cancel")
+    first = begin_undo(world, operation.id)
+    world.turn()
+    end(world, first)
+    view = show(world, first)
+    assert (view.cancelled, view.matched) == (True, PAGE_TASKS)
+    assert (show(world, operation.id).rows, show(world, operation.id).undone_by) == (MANY - PAGE_TASKS, 0)
+    world.restart()
+
+    assert undo(world, operation).matched == MANY - PAGE_TASKS
+    assert world.counts() == TaskCounts(delayed=MANY)
+    assert not rows(world)
+
+
+def test_a_cancelled_operation_is_undone_as_far_as_it_went(world: World) -> None:
+    many(world)
+    operation = begin(world, "cancel")
+    world.turn()
+    end(world, operation)
+
+    view = undo(world, show(world, operation))
+    assert view.matched == view.known < MANY
+    assert world.counts() == TaskCounts(delayed=MANY)
+
+
+@pytest.mark.parametrize("action", ["clear", "reset", "delete"])
+@pytest.mark.parametrize("steps", range(4))
+def test_an_undo_ends_well_when_its_project_is_dropped_meanwhile(world: World, action: str, steps: int) -> None:
+    many(world)
+    number = begin_undo(world, bulk(world, "cancel").id)
+    for _ in range(steps):
+        world.turn()
+
+    world.do(action)
+    world.settle()
+
+    view = show(world, number)
+    assert (view.seen, bool(view.ended_at)) == (MANY, True)
+    assert view.matched + told(view).gone == MANY
+    assert not rows(world)
+
+
+def test_an_undo_waits_until_cleared_tasks_are_swept(world: World) -> None:
+    many(world)
+    operation = bulk(world, "cancel", filter=TaskFilter(url="*0[0-4]?"))
+    number = begin_undo(world, operation.id)
+    world.do("clear")
+    world.settle()
+
+    assert show(world, number).matched == operation.matched
+    assert world.counts() == TaskCounts(delayed=operation.matched)
+
+
+def test_beginning_and_end_of_an_undo_are_logged_with_its_author(world: World) -> None:
+    many(world, 3)
+    operation = bulk(world, "cancel")
+    world.turn(OperationUndo(session="person", n=world.n(), id=operation.id, actor="anna"))
+    world.settle()
+
+    entries = world.ask(LogReply, Log(**WHO, n=world.n(), project="news")).entries
+    said = [(each.what, each.actor, each.count, each.detail) for each in entries if each.what == "operation undo"]
+    assert said == [
+        ("operation undo", "anna", 3, "operation 2"),
+        ("operation undo", "anna", 0, "operation 2 begins: cancel, operation 1"),
+    ]
+
+
+def test_a_repeated_undo_request_starts_nothing_new(world: World) -> None:
+    many(world, 3)
+    asked = OperationUndo(**WHO, n=world.n(), id=bulk(world, "cancel").id)
+
+    assert world.answer(asked) == world.answer(asked)
+    assert show(world, 2).matched == 3
+
+
+# ---------------------------------------------------------------------------------------- what can be undone
+
+
+def test_an_operation_is_undone_once_and_an_undo_never(world: World) -> None:
+    many(world, 3)
+    operation = bulk(world, "cancel")
+    view = undo(world, operation)
+
+    assert refused(world, operation) == "id: operation 1 is undone by operation 2"
+    assert refused(world, view) == "id: operation 2 is an undo; do again what it took back"
+    assert (show(world, operation.id).undone_by, show(world, operation.id).rows) == (2, 0)
+
+
+def test_what_is_no_change_of_tasks_by_a_filter_is_refused(make_world: MakeWorld) -> None:
+    world = make_world(projects={"news": {"group": "g"}})
+    world.push("news", task("a", delay=50))
+    dry = bulk(world, "cancel", dry_run=True)
+    empty = bulk(world, "retry")
+    (paused,) = world.turn(GroupDo(**WHO, n=world.n(), group="g", action="pause"))
+    assert isinstance(paused, OperationReply)
+
+    assert refused(world, dry) == "id: operation 1 was a dry run, which changes nothing"
+    assert refused(world, empty) == "id: operation 2 has changed no task"
+    assert refused(world, paused.operation) == (
+        "id: operation 3 is a pause; only retry, cancel, reprioritise, reschedule can be undone"
+    )
+    assert world.ask(ErrorReply, OperationUndo(**WHO, n=world.n(), id=9)).code == "unknown-operation"
+
+
+def test_a_running_operation_is_not_undone(world: World) -> None:
+    many(world)
+    operation = begin(world, "cancel")
+
+    reply = world.turn(OperationUndo(**WHO, n=world.n(), id=operation))[0]
+    assert isinstance(reply, ErrorReply)
+    assert reply.reason == "id: operation 1 still runs; wait for its end, or cancel it first"
+
+
+def test_an_operation_from_before_rows_were_kept_is_not_undone(world: World) -> None:
+    many(world, 3)
+    operation = bulk(world, "cancel")
+    (key,) = world.disk.families[layout.OPERATIONS].keys
+    record = layout.decode_operation(world.disk.families[layout.OPERATIONS].values[key])
+    record.rows, record.progress.rows = None, 0
+    store = MemoryStore(world.disk)
+    store.write(store.begin(), Batch(puts={layout.OPERATIONS: [(key, layout.encode(record))]}))
+    store.write(store.begin(), Batch(drops=[(layout.UNDO_ROWS, b"", layout.LAST_KEY)]))
+    world.restart()
+
+    assert refused(world, operation) == "id: operation 1 can't be undone: it began before changes were remembered"
+
+
+def test_rows_are_kept_for_seven_days(world: World) -> None:
+    many(world, 3)
+    operation = bulk(world, "cancel")
+    world.advance(KEPT_SECONDS - 1)
+    assert show(world, operation.id).rows == 3
+    world.restart()
+
+    world.advance(2)
+
+    assert not rows(world)
+    assert refused(world, operation) == ("id: operation 1 can't be undone any more: it ended more than 7 days ago")
+    assert show(world, operation.id).no_undo == "it ended more than 7 days ago"
+
+
+def test_rows_of_the_last_ten_operations_are_kept(world: World) -> None:
+    many(world, 3)
+    done = [bulk(world, "reprioritise", priority=number) for number in range(OPERATIONS_MOST + 2)]
+
+    assert [show(world, each.id).rows for each in done] == [0, 0] + [3] * OPERATIONS_MOST
+    assert len(rows(world)) == OPERATIONS_MOST
+    assert refused(world, done[0]).endswith("only the last 10 operations that changed tasks can be undone")
+
+
+def test_beyond_two_million_rows_those_of_the_oldest_operation_go_first(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(undo_rows, "ROWS_MOST", MANY + 5)
+    many(world)
+    first = bulk(world, "reprioritise", priority=1, filter=TaskFilter(url="*000?"))
+    second = bulk(world, "reprioritise", priority=2)
+
+    assert "later operations took its place" in show(world, first.id).no_undo
+    assert show(world, second.id).rows == MANY
+    assert undo(world, second).matched == MANY
+    assert bulk(world, "reprioritise", priority=3, filter=TaskFilter(url="*000?")).rows == 10
+
+
+def test_an_operation_of_too_many_rows_goes_on_without_any(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(undo_rows, "ROWS_MOST", PAGE_TASKS + 1)
+    many(world)
+    operation = bulk(world, "cancel")
+
+    assert (operation.matched, operation.rows) == (MANY, 0)
+    assert "it changed more tasks than" in refused(world, operation)
+    assert not rows(world)
+
+
+def test_operations_that_can_be_undone_are_remembered_beyond_a_hundred_others(world: World) -> None:
+    many(world, 3)
+    operation = bulk(world, "cancel")
+    for _ in range(ENDED_KEPT + 1):
+        bulk(world, "retry", dry_run=True)
+    world.restart()
+
+    assert undo(world, operation).matched == 3
+
+
+@pytest.mark.parametrize("action", ["reset", "delete"])
+def test_rows_go_with_their_project(world: World, action: str) -> None:
+    many(world, 3)
+    operation = bulk(world, "cancel")
+
+    world.do(action)
+
+    assert not rows(world)
+    assert refused(world, operation).endswith("its project was reset or deleted")
+
+
+def test_an_operation_whose_project_is_reset_while_it_runs_leaves_no_rows(world: World) -> None:
+    many(world)
+    operation = begin(world, "cancel")
+    world.turn()
+
+    world.do("reset")
+    world.settle()
+
+    assert show(world, operation).ended_at
+    assert not rows(world)
