@@ -15,16 +15,17 @@ from taskqueue.core.model.needs import ListRef
 from taskqueue.core.model.now import Now
 from taskqueue.core.model.pending_work import PendingWork
 from taskqueue.core.model.project import Project
+from taskqueue.core.model.records import OperationRecord
 from taskqueue.core.model.retry import Retry
 from taskqueue.core.model.session import Session, Wishes
 from taskqueue.core.model.task import FAILED, PROCESSING, Task
 from taskqueue.core.model.task_queue import TaskQueue
 from taskqueue.core.model.watch_log import WatchLog
-from taskqueue.core.moves import disk_full, edges, lease_end, push
+from taskqueue.core.moves import disk_full, edges, lease_end, push, undo_rows
 from taskqueue.core.moves.handout import HandOut
 from taskqueue.core.requests import fetchers, insight, invariants
 from taskqueue.core.state import State
-from taskqueue.core.steps import retry_count
+from taskqueue.core.steps import retry_count, undo
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol import codec
 from taskqueue.protocol.fields import Token
@@ -36,6 +37,7 @@ from tests.mutants.mutant import Mutant, Replace
 EDGES: Final = "unit/core/rules/details/test_propagation.py::test_nothing_is_left_of_the_edges"
 WATCH: Final = "unit/core/rules/test_watch.py"
 RETRIES: Final = "unit/core/rules/test_retry_count.py"
+UNDO: Final = "unit/core/rules/test_undo.py"
 
 
 def _cleared_tasks_of_a_job_counted(replace: Replace) -> None:
@@ -124,6 +126,29 @@ def _put_offs_counted_for_ever(replace: Replace) -> None:
             task.put_off = put_off
 
     original = replace(lease_end, "_retry", retry)
+
+
+def _rows_of_a_deleted_project_kept(replace: Replace) -> None:
+    replace(undo_rows, "forget_project", lambda turn, number: None)
+
+
+def _rows_kept_of_all_operations(replace: Replace) -> None:
+    replace(undo_rows, "OPERATIONS_MOST", 1_000_000)
+
+
+def _rows_with_tokens_in_sequence(replace: Replace) -> None:
+    replace(undo_rows, "_BELOW_EPOCH", 0)
+
+
+def _children_of_others_named(replace: Replace) -> None:
+    def count(turn: TurnState, record: OperationRecord, *about: Any) -> bool:
+        named = record.progress.projects
+        record.progress.projects = [project.name for project in turn.state.projects.by_number.values()]
+        is_whole: bool = original(turn, record, *about)
+        record.progress.projects = named
+        return is_whole
+
+    original = replace(undo, "_count_children", count)
 
 
 def _body_not_copied(replace: Replace) -> None:
@@ -474,5 +499,25 @@ MUTANTS: Final = (
         "retries of an older store are counted after the turn has changed them",
         _counted_after_the_turn_has_changed_them,
         (f"{RETRIES}::test_what_changes_while_they_are_counted_is_counted_once",),
+    ),
+    Mutant(
+        "rows for an undo outlive their project",
+        _rows_of_a_deleted_project_kept,
+        (f"{UNDO}::test_rows_go_with_their_project",),
+    ),
+    Mutant(
+        "rows for an undo are kept of all operations",
+        _rows_kept_of_all_operations,
+        (f"{UNDO}::test_rows_of_the_last_ten_operations_are_kept",),
+    ),
+    Mutant(
+        "tokens of operations are numbers in sequence",
+        _rows_with_tokens_in_sequence,
+        (f"{UNDO}::test_a_token_of_an_operation_is_no_lease_and_no_number_that_is_shown",),
+    ),
+    Mutant(
+        "an undo names children in other projects",
+        _children_of_others_named,
+        (f"{UNDO}::test_children_in_projects_that_the_operation_does_not_name_are_left_out",),
     ),
 )

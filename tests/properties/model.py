@@ -13,18 +13,21 @@ when all is quiet, that no fetcher waits while there is work for it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Container
 from fnmatch import fnmatchcase
 from fractions import Fraction
+from itertools import count
 from math import inf
 from typing import Any
 
 from msgspec.structs import replace
 
+from taskqueue.core.model.undo_rows import OPERATIONS_MOST
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.operations import Bulk
 from taskqueue.protocol.values import Again, Assignment, NewTask, Schedule, TaskCounts, TaskFilter, TaskReport
-from tests.properties.records import OVER, Attempt, Bucket, Job, Lease, Operation, Project, Session, Task
+from tests.properties.records import OVER, Attempt, Bucket, Job, Lease, Operation, Project, Row, Session, Task
 
 RETRIES = 2
 RETRY_DELAY = (8.0, 30.0)
@@ -96,6 +99,8 @@ class Model:
         self.sessions: dict[str, Session] = {}
         self.waiters: dict[tuple[str, str], tuple[int, float]] = {}
         self.operations: list[Operation] = []
+        self.undoable: list[Operation] = []
+        self.marks = count(1)
         self.answers: list[tuple[int, bool | None]] = []
         self.events: list[tuple[str, str]] = []
         self.finishing: list[Project] = []
@@ -644,15 +649,69 @@ class Model:
         number = max((operation.id for operation in self.operations), default=0) + 1
         self.operations.append(Operation(number, action, projects, which, priority, at, dry_run, self.seq))
 
+    def undo(self, operation: Operation) -> bool:
+        """Begin the undo of an ended operation; return False if it can't be undone."""
+        projects = {id(row.project): row.project for row in operation.rows}
+        if len(projects) == 1 and not self._is_known(next(iter(projects.values()))):
+            operation.rows = []
+        if operation.undoes is not None or not operation.rows:
+            return False
+        self._begin("undo", [], TaskFilter())
+        undo = self.operations[-1]
+        undo.undoes, undo.rows, operation.rows = operation, operation.rows, []
+        return True
+
+    def _undo_page(self, undo: Operation) -> None:
+        operation, page = undo.undoes, undo.rows[:PAGE_TASKS]
+        assert operation is not None
+        undo.seen += len(page)
+        undo.matched += sum([self._undo_row(operation, row) for row in page])
+        del undo.rows[:PAGE_TASKS]
+        undo.ended = not undo.rows
+
+    def _undo_row(self, operation: Operation, row: Row) -> bool:
+        """Give a task back what it was, unless it has changed since or is gone."""
+        task = row.project.tasks.get(row.taskid) if self._is_known(row.project) else None
+        if task is None or task.bare or task.token != row.token or not self._is_as_left(operation, task, row.was):
+            return False
+        was = row.was
+        if operation.action == "reprioritise":
+            task.priority, task.token = was.priority, was.token
+            return True
+        task.retried, task.held_back, task.timed_out = was.retried, was.held_back, was.timed_out
+        task.token = 0 if was.state == "processing" else was.token
+        if was.state in OVER:
+            task.end(was.state, was.at)
+        else:
+            is_later = was.state == "delayed" and was.at > self.wall
+            task.state, task.at = ("delayed", was.at) if is_later else ("ready", 0.0)
+            self.arm(next(name for name, other in self.projects.items() if other is row.project))
+        return True
+
+    def _is_as_left(self, operation: Operation, task: Task, was: Task) -> bool:
+        """Return whether the task is as the operation has left it."""
+        if operation.action == "cancel":
+            return task.state == "cancelled"
+        if operation.action == "reprioritise":
+            return task.is_live and task.priority == operation.priority
+        if operation.action == "retry":
+            return task.state == "ready" and task.priority == was.priority
+        is_due = task.state == "ready" and operation.at <= self.wall
+        return task.priority == was.priority and (is_due or (task.state == "delayed" and task.at == operation.at))
+
     def _read_page(self) -> list[str]:
         """Return the page of the next operation, as it is before the turn."""
         self.paging = next((each for each in self.operations if not self._waits(each)), None)
+        if self.paging is not None and self.paging.undoes is not None:
+            return []
         if self.paging is None or not self._is_known(self.paging.projects[0]):
             return []
         return [taskid for taskid in self.paging.projects[0].stored() if taskid > self.paging.after]
 
     def _waits(self, operation: Operation) -> bool:
-        """Return whether the operation's project must be swept first."""
+        """Return whether the operation's project must be swept first; for an undo, any project."""
+        if operation.undoes is not None:
+            return any(project.cleared is not None for project in self.projects.values())
         project = operation.projects[0]
         return project.cleared is not None and self._is_known(project)
 
@@ -688,7 +747,14 @@ class Model:
     def _take_step(self, operation: Operation) -> None:
         self.operations = [other for other in self.operations if other is not operation]
         if not self._waits(operation):
-            self._take_page(operation, self.page)
+            if operation.undoes is not None:
+                self._undo_page(operation)
+            else:
+                self._take_page(operation, self.page)
+        if operation.ended and operation.rows:
+            self.undoable = [each for each in [*self.undoable, operation] if each.rows]
+            for oldest in self.undoable[:-OPERATIONS_MOST]:
+                oldest.rows = []
         if not operation.ended:
             self.operations.append(operation)
 
@@ -732,6 +798,13 @@ class Model:
         return not wanted.url or fnmatchcase(task.new.url, wanted.url)
 
     def _change(self, operation: Operation, project: Project, task: Task) -> None:
+        was = dataclasses.replace(task)
+        self._change_task(operation, project, task)
+        if operation.action in ("retry", "cancel") or not was.token:
+            task.token = -next(self.marks)
+        operation.rows.append(Row(project, task.new.taskid, was, task.token))
+
+    def _change_task(self, operation: Operation, project: Project, task: Task) -> None:
         if operation.action == "retry":
             self.revive(next(name for name, other in self.projects.items() if other is project), task)
         elif operation.action == "cancel":

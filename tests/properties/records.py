@@ -234,9 +234,18 @@ class Session:
         self.rest_until = now + self.rest_seconds
 
 
+class Row(NamedTuple):
+    """Task as it was before an operation changed it, and the token by which an undo knows that nothing else has."""
+
+    project: Project
+    taskid: str
+    was: Task
+    token: int
+
+
 @dataclass
 class Operation:
-    """Bulk operation; ``page`` was read before the turn."""
+    """Bulk operation, or the undo of one; ``rows`` are those that can be undone, or are still to be."""
 
     id: int
     action: str
@@ -250,3 +259,5 @@ class Operation:
     seen: int = 0
     matched: int = 0
     ended: bool = False
+    rows: list[Row] = field(default_factory=list)
+    undoes: Operation | None = None

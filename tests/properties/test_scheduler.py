@@ -19,12 +19,13 @@ from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.task import CANCELLED
 from taskqueue.core.steps import bulk, retention, sweep
+from taskqueue.core.steps import undo as undo_steps
 from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.daemon import StatusReply, StatusShow
 from taskqueue.protocol.fetchers import Extend, Hello, Release, Select, TokensReply
 from taskqueue.protocol.insight import JobCounts, JobCountsReply, Stats, StatsReply, Why, WhyReply
 from taskqueue.protocol.messages import AnyRequest
-from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow
+from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow, OperationUndo
 from taskqueue.protocol.projects import (
     GroupDo,
     Project,
@@ -414,6 +415,20 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         if crash:
             self.greet_all()
 
+    @precondition(lambda self: self.started)
+    @rule(data=st.data(), items=st.lists(pushes, max_size=2), crash=st.booleans())
+    def undo(self, data: st.DataObject, items: list[tuple[str, dict[str, Any]]], crash: bool) -> None:
+        """Undo an operation, beside pushes; a crash within it changes nothing."""
+        number, _ = data.draw(st.sampled_from(self.started[-5:]))
+        request = OperationUndo(session="person", n=self.world.n(), id=number)
+        self.take_turn(self.push_request("fast", items), request)
+        if crash:
+            self.take_turn()
+            self.start_again(self.world.crash, "kill")
+        self.settle()
+        if crash:
+            self.greet_all()
+
     # ------------------------------------------------------------------------------------ time, death
 
     @rule(seconds=st.sampled_from([1, 2, 7, 21, 60]))
@@ -553,6 +568,11 @@ class SchedulerBesideModel(RuleBasedStateMachine):
             case Bulk(), OperationReply():
                 model.bulk(request)
                 self.started.append((reply.operation.id, model.operations[-1]))
+            case OperationUndo(), _:
+                operation = next(each for number, each in self.started if number == request.id)
+                assert isinstance(reply, OperationReply) == model.undo(operation), reply
+                if isinstance(reply, OperationReply):
+                    self.started.append((reply.operation.id, model.operations[-1]))
             case Bulk(), ErrorReply():
                 assert not model.group() if request.group else request.project not in model.projects
             case _:
@@ -845,6 +865,7 @@ def small_pages() -> Iterator[None]:
     """Make pages of operations so small that a few tasks fill them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bulk, "PAGE_TASKS", naive.PAGE_TASKS)
+        patch.setattr(undo_steps, "STEP_ROWS", naive.PAGE_TASKS)
         patch.setattr(sweep, "SWEPT_TASKS", naive.SWEPT_TASKS)
         patch.setattr(retention, "OLD_TASKS", naive.OLD_TASKS)
         yield

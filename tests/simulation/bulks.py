@@ -1,4 +1,9 @@
-"""Law O1: a bulk operation changes each old task that it selects exactly once, and none that arrived later.
+"""Laws O1 and O2, of bulk operations and their undos.
+
+O1: a bulk operation changes each old task that it selects exactly once, and none that arrived later.
+
+O2: an undo gives each of these tasks back what it was, unless something else has been written of it since; and a task
+that has been handed out since stays as it is.
 
 Each step writes its progress, which says which tasks it has decided: those between two taskids. Their states before the
 turn are known; if the turn also did something else with a task, both results are allowed.
@@ -6,14 +11,26 @@ turn are known; if the turn also did something else with a task, both results ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from taskqueue.core.model.records import OperationRecord
-from taskqueue.core.model.task import DELAYED, READY, STATE_NAMES, seq_in
+from taskqueue.core.model.task import (
+    BLOCKED,
+    DELAYED,
+    PRIORITY_TOP,
+    PROCESSING,
+    READY,
+    SEQ_BITS,
+    STATE_NAMES,
+    Task,
+    key_time,
+    seq_in,
+)
+from taskqueue.core.model.undo_rows import UndoCursor, UndoRow, UndoRows
 from tests.simulation.tasks import ON_FAILURE
-from tests.simulation.truth import Held, Name, Progress, Truth
+from tests.simulation.truth import EPSILON, Held, Name, Progress, Touch, Truth
 from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
@@ -99,3 +116,123 @@ class Bulks:
                 f"operation {record.progress.id} was about {least} to {most} tasks, and says that it was about {gained}"
             )
             raise Violation("O1", rows[0][0].taskid if rows else "", reason)
+
+
+class Undone(NamedTuple):
+    """Row that an undo has decided: its task, what it was, and whether nothing else has touched it since.
+
+    Attributes:
+        has_run: it has been handed out since.
+    """
+
+    name: Name
+    row: UndoRow
+    action: str
+    surely: bool
+    has_run: bool
+
+
+class Undos:
+    """Judge of undos."""
+
+    def __init__(self, truth: Truth) -> None:
+        self._truth = truth
+        self._marked: dict[Name, int] = {}
+        self._decided: list[Undone] = []
+
+    def step(
+        self,
+        turn: Round,
+        numbers: Mapping[int, str],
+        touched: set[Name],
+        changed: Sequence[tuple[Name, OperationRecord, bool]],
+    ) -> list[Undone]:
+        """List the rows that undos have decided in this turn; judge the rows that operations have written.
+
+        Args:
+            changed: changes of this turn by operations; see ``Bulks.step``.
+        """
+        self._decided, self._marked = [], {}
+        for record in {record.progress.id: record for record in turn.kept.operations}.values():
+            if record.undo is not None:
+                self._decided += self._decide(record, numbers, touched)
+        for operation, position, page in turn.kept.undo_pages:
+            self._truth.journal.put(self._truth.undo_pages, (operation, position), page)
+            for row in page.rows:
+                self._check_row(Name(numbers[page.project], row.taskid), row, operation, touched)
+        for name, record, surely in changed:
+            if surely and record.rows is not None and name not in self._marked:
+                raise Violation("O2", name.taskid, f"operation {record.progress.id} changed it, and has no row of it")
+        return self._decided
+
+    def _check_row(self, name: Name, row: UndoRow, operation: int, touched: set[Name]) -> None:
+        held = self._truth.tasks.get(name)
+        self._marked[name] = operation
+        if held is None or name in touched or held.state in (DELAYED, PROCESSING):  # its time or lease may have run out
+            return
+        if (row.state, row.retried, row.priority) != (held.state, held.retried, _priority(held)):
+            raise Violation("O2", name.taskid, f"operation {operation} remembers {row}, but it was {held}")
+
+    def _decide(self, record: OperationRecord, numbers: Mapping[int, str], touched: set[Name]) -> Iterator[Undone]:
+        cursor = record.undo
+        assert cursor is not None
+        end = cursor.rows.pages, 0
+        now = end if record.progress.ended_at and not record.progress.cancelled else _place(cursor.rows)
+        before = self._truth.undos.get(cursor.operation, (0, 0))
+        self._truth.journal.put(self._truth.undos, cursor.operation, now)
+        for position in range(before[0], min(now[0] + 1, cursor.rows.pages)):
+            page = self._truth.undo_pages[cursor.operation, position]
+            first = before[1] if position == before[0] else 0
+            rows = page.rows[first : now[1]] if position == now[0] else page.rows[first:]
+            for row in rows if page.project in numbers else ():
+                name = Name(numbers[page.project], row.taskid)
+                yield self._about(name, row, cursor, page.project, touched)
+
+    def _about(self, name: Name, row: UndoRow, cursor: UndoCursor, number: int, touched: set[Name]) -> Undone:
+        mark, held = self._truth.touches.get(name), self._truth.tasks.get(name)
+        is_there = held is not None and held.number == number and not held.bare
+        is_marked = mark is not None and mark.operation == cursor.operation and is_there
+        surely = is_marked and mark is not None and not mark.is_written and name not in touched
+        return Undone(name, row, cursor.action, surely, is_marked and mark is not None and mark.has_run)
+
+    def written(self, name: Name, task: Task) -> None:
+        """Record that a task was written in this turn."""
+        journal, marks = self._truth.journal, self._truth.touches
+        operation = self._marked.get(name)
+        if operation is not None:
+            journal.put(marks, name, Touch(operation, is_written=task.state == PROCESSING, has_run=False))
+        elif (mark := marks.get(name)) is not None:
+            journal.put(marks, name, Touch(mark.operation, True, mark.has_run or task.state == PROCESSING))
+
+    def judge(self, turn: Round) -> None:
+        """Judge what became of the decided tasks, after the turn's writes.
+
+        Of tasks that have run since, law S3 says that they stay: they may not become what they were.
+        """
+        for each in self._decided:
+            held = self._truth.tasks.get(each.name)
+            if each.surely and held is not None:
+                self._check_back(each, held, turn.now.wall)
+
+    def _check_back(self, undone: Undone, held: Held, wall: float) -> None:
+        row = undone.row
+        if undone.action == "reprioritise":
+            is_back = _priority(held) == row.priority
+        elif row.state in (READY, DELAYED, PROCESSING):
+            is_later = row.state == DELAYED and row.exetime > wall + EPSILON
+            is_back = held.state == DELAYED if is_later else held.state in (READY, DELAYED, PROCESSING)
+            if is_later and is_back:
+                is_back = abs(key_time(held.key) - row.exetime) < EPSILON
+            is_back = is_back and held.retried == row.retried
+        else:
+            is_back = held.state == row.state or row.state == BLOCKED
+        if not is_back:
+            raise Violation("O2", undone.name.taskid, f"an undo left it as {held}, and it was {row}")
+
+
+def _place(rows: UndoRows) -> tuple[int, int]:
+    return rows.position, rows.index
+
+
+def _priority(held: Held) -> int:
+    return PRIORITY_TOP - (held.ready_place >> SEQ_BITS)

@@ -268,6 +268,7 @@ class Operator:
     def __init__(self, world: World, told: Told, pool: int, mean_seconds: float) -> None:
         self._world = world
         self._rng = world.rng("operator")
+        self._undoing = world.rng("operator undoes")
         self._client = Client(world, "operator", told)
         self._pool = pool
         self._mean = mean_seconds
@@ -338,7 +339,22 @@ class Operator:
         about["filter"] = rng.choice(({}, {"job": "monday"}, {"url": "*t*[0-4]"}, {"url": "*/p1.*"}))
         about["action"] = rng.choice(("retry", "cancel", "reprioritise", "reschedule"))
         about["dry_run"] = rng.random() < 0.2
-        self._client.ask("bulk", priority=rng.randrange(10, 20), delay=rng.choice((0.0, 10.0, 60.0)), **about)
+        self._client.ask(
+            "bulk", self._undo_perhaps, priority=rng.randrange(10, 20), delay=rng.choice((0.0, 10.0, 60.0)), **about
+        )
+
+    def _undo_perhaps(self, reply: Message) -> None:
+        """Undo an operation some time later, and perhaps stop that."""
+        rng = self._undoing
+        if reply["type"] == "error" or rng.random() < 0.4:
+            return
+        number, seconds = reply["operation"]["id"], rng.choice((0.5, 5.0, 60.0)) * rng.random()
+
+        def stop(begun: Message) -> None:
+            if begun["type"] != "error" and rng.random() < 0.2:
+                self._client.ask("operation-cancel", id=begun["operation"]["id"])
+
+        self._world.clock.after(seconds, lambda: self._client.ask("operation-undo", stop, id=number))
 
     def _clear(self, project: str) -> None:
         action = self._rng.choice(("clear", "clear", "reset"))

@@ -23,6 +23,7 @@ L3   the scheduler is awake only if there is work                               
 F1 F2 C1 C2 C3   ends of projects, their processing tasks, runs of jobs       (crowds)
 F3   each task that fails for good leads to one task of ``on_failure``, in its commit
 O1   a bulk operation changes each old task that it selects once              (bulks)
+O2   an undo gives tasks back what they were, unless they have changed since  (bulks)
 B1 to B3   what an attempt leaves to the next, and its new tasks with their jobs    (attempts)
 A1   each failed attempt is written to the failures in the turn that ends it          (failed)
 R1   only tasks that finished longer ago than their project keeps them are dropped; forgotten only if it says so
@@ -73,7 +74,7 @@ from taskqueue.core.model.task import (
 from taskqueue.core.model.task import OVER as ENDED
 from taskqueue.settings.settings import CoreConfig
 from tests.simulation.attempts import Attempts
-from tests.simulation.bulks import Bulks
+from tests.simulation.bulks import Bulks, Undone, Undos
 from tests.simulation.crowds import Crowds
 from tests.simulation.drains import Drains
 from tests.simulation.edges import Edges
@@ -149,6 +150,7 @@ class Judge:
         self.sleep = Sleep(world, self.truth, self.paces)
         self.crowds = Crowds(self.truth, self.paces)
         self.bulks = Bulks(self.truth)
+        self.undos = Undos(self.truth)
         self.leases = Leases(world, self.truth)
         self.hosts = Hosts(world, self.truth)
         self.attempts = Attempts(self.truth)
@@ -615,9 +617,12 @@ class Judge:
                 self._write_project(
                     record.name, Facts(record.number, record.state, dict(record.overrides), record.newest is None)
                 )
-        changed = self.bulks.step(turn, set(self._may_be))
+        touched = set(self._may_be)
+        changed = self.bulks.step(turn, touched)
         for name, operation, surely in changed:
             self._change(name, operation, surely=surely)
+        for undone in self.undos.step(turn, numbers, touched, changed):
+            self._undo(undone)
         self._may_expire(turn, numbers)
         for name in self.edges.failed_upstream(turn, numbers):
             self._widen(name, OVER)
@@ -642,6 +647,7 @@ class Judge:
         for old in turn.kept.old:
             self._write_old(Name(numbers[old.task.project], old.task.taskid), old.task, turn)
         self._check_changed(changed, turn)
+        self.undos.judge(turn)
         self.edges.written(turn, numbers)
         if problem := wrong_failures(turn.kept):
             self._fail("A1", "", problem)
@@ -713,6 +719,19 @@ class Judge:
             self.crowds.fed(name.project)
             self.edges.ran_by_hand(name)
         self._may_be[name] = frozenset((after,)) if surely else self._states(name) | {after}
+
+    def _undo(self, undone: Undone) -> None:
+        """Apply an undo to a task, surely or maybe."""
+        name, row = undone.name, undone.row
+        if undone.action == "reprioritise" or (undone.has_run and not undone.surely):
+            return
+        after = OVER if row.state in ENDED else WAITING
+        if after == WAITING:
+            self.crowds.fed(name.project)
+        if undone.surely:
+            self._may_be[name] = frozenset((after,))
+        else:
+            self._widen(name, after)
 
     def _check_changed(self, changed: list[tuple[Name, OperationRecord, bool]], turn: Round) -> None:
         priorities = {(move[0].project, move[0].taskid): move[0].priority for move in turn.kept.moves}
@@ -806,6 +825,7 @@ class Judge:
             task.job,
         )  # fmt: skip
         self._put(self.truth.tasks, name, held)
+        self.undos.written(name, task)
 
     def _apply_deferred(self, name: Name, task: Task) -> None:
         """Apply a deferred update at the end of its lease: the task is work again, even if it has just finished."""

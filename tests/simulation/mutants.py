@@ -40,16 +40,17 @@ from taskqueue.core.model.slot import Slot
 from taskqueue.core.model.slot_pace import SlotPace
 from taskqueue.core.model.slot_table import SlotTable
 from taskqueue.core.model.spec import Spec
-from taskqueue.core.model.task import NO_FLOOR, NO_TOKEN, PROCESSING, SEQ_BITS, Task
+from taskqueue.core.model.task import CANCELLED, DELAYED, LIVE, NO_FLOOR, NO_TOKEN, PROCESSING, SEQ_BITS, Task
 from taskqueue.core.model.task_queue import TaskQueue
 from taskqueue.core.model.timer_heap import TimerHeap
-from taskqueue.core.moves import cycles, flows, lease_end, push, slots
+from taskqueue.core.model.undo_rows import UndoCursor, UndoPage, UndoRow
+from taskqueue.core.moves import cycles, flows, lease_end, push, slots, undo_rows
 from taskqueue.core.moves.handout import HandOut
 from taskqueue.core.moves.push import revive, take_batch
 from taskqueue.core.requests import fetchers
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.state import State
-from taskqueue.core.steps import completion, cron, operations, propagation, rerun, sorting
+from taskqueue.core.steps import completion, cron, operations, propagation, rerun, sorting, undo
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Fenced, StoreError
@@ -644,6 +645,28 @@ def _operation_meets_what_came_later(replace_: Replace) -> None:
     original = replace_(operations, "_add", add)
 
 
+def _undo_of_what_has_run_since(replace_: Replace) -> None:
+    def is_unchanged(cursor: UndoCursor, task: Task, *about: Any) -> bool:
+        return task.state in LIVE if cursor.action in ("retry", "reprioritise") else task.state == CANCELLED
+
+    replace_(undo, "_is_unchanged", is_unchanged)
+
+
+def _undo_forgets_due_times(replace_: Replace) -> None:
+    def bring_back(turn: TurnState, project: Project, task: Task, row: UndoRow) -> None:
+        original(turn, project, task, replace(row, exetime=0.0) if row.state == DELAYED else row)
+
+    original = replace_(undo, "_bring_back", bring_back)
+
+
+def _rows_not_kept_with_their_step(replace_: Replace) -> None:
+    def keep(turn: TurnState, operation: Operation, page: UndoPage) -> None:
+        page.rows = [row for row in page.rows if row.state != DELAYED]
+        original(turn, operation, page)
+
+    original = replace_(undo_rows, "keep", keep)
+
+
 def _timeout_no_failure(replace_: Replace) -> None:
     def note(turn: TurnState, task: Task, attempt: Attempt) -> None:
         if attempt.outcome == "timeout":
@@ -1030,6 +1053,9 @@ MUTANTS: Final = (
     Mutant("an operation meets what came later", "O1 S2 S3", _operation_meets_what_came_later),
     Mutant("a select leaves before its sync", "S16", _select_before_sync),
     Mutant("a select that is sent again overtakes its sync", "S16", _sent_again_before_sync),
+    Mutant("an undo changes what has run since", "O2 S3", _undo_of_what_has_run_since),
+    Mutant("an undo forgets due times", "O2", _undo_forgets_due_times),
+    Mutant("what waits has no row for an undo", "O2", _rows_not_kept_with_their_step),
     Mutant("a timeout is no failure", "A1", _timeout_no_failure),
     Mutant("a cleared task is known by its old id", "S2", _cleared_task_known_by_its_old_id),
     Mutant("a restart forgets who is drained", "N1", _drained_names_forgotten, crewed=True),

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, NamedTuple, TypeVar
 
+from taskqueue.core.model.undo_rows import UndoPage
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -161,6 +163,15 @@ class Progress(NamedTuple):
     bound: int
 
 
+class Touch(NamedTuple):
+    """Task that an operation changed last: the operation's id; whether anything has been written of it since, and
+    whether it has been handed out since."""
+
+    operation: int
+    is_written: bool
+    has_run: bool
+
+
 @dataclass
 class Pace:
     """Bucket filled step by step, as a bound of a project's dispatches."""
@@ -222,6 +233,9 @@ class Truth:
         runs: by (project number, job).
         progress: by operation.
         operating: numbers of all operations that have not ended.
+        touches: tasks that operations have changed.
+        undo_pages: rows of operations, by operation and position.
+        undos: by operation, the position and the row up to which it has been undone.
         drained: names of fetchers that get no tasks.
         given, given_later: parents of a task; its parents after the end of its lease.
         marks: state and number of each edge in the store.
@@ -268,6 +282,9 @@ class Truth:
         self.checks: dict[tuple[int, int], tuple[int, ...]] = {}
         self.runs: dict[tuple[int, str], Run] = {}
         self.progress: dict[int, Progress] = {}
+        self.touches: dict[Name, Touch] = {}
+        self.undo_pages: dict[tuple[int, int], UndoPage] = {}
+        self.undos: dict[int, tuple[int, int]] = {}
         self.operating: dict[int, bool] = {}
         self.drained: dict[str, bool] = {}
         self.draining: dict[str, bool] = {}
