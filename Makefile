@@ -225,6 +225,7 @@ bench: $(BENCH_STAMP) ## every benchmark in a short form, a quarter of an hour, 
 	$(BENCH).clients --save --rounds 1 --tasks 10000 $(BUILDS)
 	$(BENCH).growth --save --rounds 3 --levels 0,100k --tasks 20k
 	$(BENCH).known --save --rounds 2 --known 100000 --tasks 20000
+	$(BENCH).undo --save --rounds 2 --tasks 100000
 	$(BENCH).database.lifecycles --save --rounds 2 --tasks 20000 $(BUILDS)
 	$(BENCH).database.size --save --rounds 2 --levels 100k --tasks 20k
 	$(BENCH).database.steady --save --minutes 2 --rate 3000
@@ -245,6 +246,7 @@ bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tas
 	$(BENCH).clients --save --rounds 3 --tasks 40000 $(BUILDS)
 	$(BENCH).growth --save --full
 	$(BENCH).known --save
+	$(BENCH).undo --save
 	$(BENCH).database.lifecycles --save $(BUILDS)
 	$(BENCH).database.size --save
 	$(BENCH).database.steady --save

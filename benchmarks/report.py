@@ -50,6 +50,7 @@ SECTIONS: Final = {
     "known": "Known tasks",
     "sizing": "Sizes",
     "soak": "Soak",
+    "undo": "Undo of bulk operations",
     "idle": "An idle daemon",
     "idle_clients": "Idle clients",
     "keys": "Keys",
