@@ -15,11 +15,7 @@
 ``after`` names tasks of the file, in any order; tasks outside of it are tables. All keys of a line of
 ``taskqueue push --file`` may be used. An error names its file, table and key.
 
-Tasks are staged parents first. ``parents_first`` finds that order, or the cycle that makes it impossible:
-
-    names ──► tasks that wait for nothing, in the order of the file ──► tasks that waited for these only ──► …
-
-Kahn, "Topological sorting of large networks", 1962; among those that could come next, the file's order decides.
+Tasks are staged parents first: see ``graph_order``.
 """
 
 from __future__ import annotations
@@ -27,7 +23,6 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from heapq import heapify, heappop, heappush
 from typing import Any, Final, NamedTuple, NoReturn
 
 import click
@@ -39,6 +34,7 @@ from taskqueue.client.tasks.new_flow import FlowTask, Parent
 from taskqueue.client.tasks.new_task import check_typed
 from taskqueue.client.tasks.task_objects import arguments, laid_over
 from taskqueue.protocol.fields import MAX_TASKID_BYTES
+from taskqueue.settings.graph_order import Cycle, parents_first
 
 KEYS: Final = ("flow", "defaults", "tasks")
 OUTSIDE: Final = ("project", "taskid")
@@ -202,55 +198,3 @@ def _know(name: str, where: str, said: Mapping[str, Any], keys: Sequence[str]) -
 
 def _refuse(name: str, problem: str) -> NoReturn:
     raise click.ClickException(f"{name}: {problem}")
-
-
-class Cycle(ValueError):
-    """Tasks of a flow that wait for each other.
-
-    Attributes:
-        names: names of the tasks; each waits for the next, and the last for the first.
-    """
-
-    def __init__(self, names: Sequence[str]) -> None:
-        super().__init__(" → ".join([*names, names[0]]))
-        self.names = names
-
-
-def parents_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
-    """Sort names so that parents come before their children, otherwise in the given order.
-
-    Args:
-        parents: names of the parents by name; each parent is a key, too.
-
-    Raises:
-        Cycle: there is no such order.
-    """
-    names = list(parents)
-    place = {name: number for number, name in enumerate(names)}
-    missing = {name: len(set(its)) for name, its in parents.items()}
-    children: dict[str, list[str]] = {name: [] for name in names}
-    for name, its in parents.items():
-        for parent in dict.fromkeys(its):
-            children[parent].append(name)
-    free = [place[name] for name, number in missing.items() if not number]
-    heapify(free)
-    order: list[str] = []
-    while free:
-        order.append(names[heappop(free)])
-        for child in children[order[-1]]:
-            missing[child] -= 1
-            if not missing[child]:
-                heappush(free, place[child])
-    if len(order) < len(names):
-        raise Cycle(_cycle(parents, missing))
-    return order
-
-
-def _cycle(parents: Mapping[str, Sequence[str]], missing: Mapping[str, int]) -> list[str]:
-    """Find a cycle: following parents from a task that has no place in the order leads back to it."""
-    name = next(name for name, number in missing.items() if number)
-    path: dict[str, int] = {}
-    while name not in path:
-        path[name] = len(path)
-        name = next(parent for parent in parents[name] if missing[parent])
-    return list(path)[path[name] :]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.cli.input.flow_file import Cycle, parents_first
+from taskqueue.settings.graph_order import Cycle, parents_first
 
 EXAMPLE: dict[str, list[str]] = {
     "A": [], "B": [], "C": [], "G": ["D", "E"], "H": ["D", "E"], "I": ["C", "E"],
