@@ -166,7 +166,7 @@ class State:
 
     def plan_cron(self, project: Project) -> None:
         """Plan the project's cron jobs anew; a project without jobs costs no later turn anything."""
-        at = next_at(project)
+        at = next_at(project, self.flows)
         if at < inf:
             self.cron_timers.note(project.number, at)
             self.pending.begin("cron")
@@ -262,4 +262,4 @@ class State:
 
     def _cron_due_at(self, number: int) -> float:
         project = self.projects.by_number.get(number)
-        return inf if project is None else next_at(project)
+        return inf if project is None else next_at(project, self.flows)

@@ -17,6 +17,7 @@ from msgspec import Raw
 from taskqueue.core.model.attempt_records import FailuresRef, as_kept
 from taskqueue.core.model.bucket import SharedBucket
 from taskqueue.core.model.changes import Changes
+from taskqueue.core.model.cron_times import DueTick
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.events import Event, EventKind
 from taskqueue.core.model.failure_groups import FailureCount
@@ -48,7 +49,7 @@ class DueWork:
     """Work that takes a step in a turn, chosen when the turn begins so that its part of the store is looked up.
 
     Attributes:
-        ticking: projects with due cron jobs, by number.
+        ticking: due ticks of cron jobs, by project number.
         sweeping: by project number, the seq up to which it is swept, and the page of this turn.
         retiring: numbers of projects with tasks past their retention.
         paging, page: the operation that takes a step, and its page of tasks, if any.
@@ -76,7 +77,7 @@ class DueWork:
     )
 
     def __init__(self) -> None:
-        self.ticking: dict[int, Project] = {}
+        self.ticking: dict[int, list[DueTick]] = {}
         self.sweeping: dict[int, tuple[int, PageRef]] = {}
         self.retiring: list[int] = []
         self.paging: Operation | None = None

@@ -21,8 +21,10 @@ class CronJob(Struct, frozen=True, omit_defaults=True):
         job: name of the job in its project.
         next_at: unix seconds of its next run; 0: never.
         last_at: unix seconds of its last run; 0: never.
-        runs: times that it has pushed its task.
-        skipped: runs left out because the task of the last run was still live.
+        runs: times that it has pushed its task, or submitted its flow.
+        skipped: runs left out, mostly because the task or flow of an earlier run had not ended.
+        waiting: runs that wait for the end of an earlier flow.
+        problem: why the last run of a job with a graph was left out; empty: it was not.
     """
 
     job: str
@@ -31,6 +33,8 @@ class CronJob(Struct, frozen=True, omit_defaults=True):
     last_at: float = 0.0
     runs: int = 0
     skipped: int = 0
+    waiting: int = 0
+    problem: str = ""
 
 
 class SharedBucket(Struct, frozen=True, omit_defaults=True):

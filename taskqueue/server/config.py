@@ -40,7 +40,7 @@ from taskqueue.protocol.choices import NAME_WORDS
 from taskqueue.protocol.fields import ProjectName
 from taskqueue.server.syncer import Durability, Handout
 from taskqueue.settings import reader
-from taskqueue.settings.change_text import HIDDEN, HIDDEN_FIELD, pairs, value_text
+from taskqueue.settings.change_text import HIDDEN, HIDDEN_FIELDS, pairs, value_text
 from taskqueue.settings.description import ALONE, DURATION, SIZE, described
 from taskqueue.settings.layer_size import too_long
 from taskqueue.settings.reader import Note
@@ -70,7 +70,7 @@ SchemaName = Annotated[
 MESSAGE_BYTES_LEAST: Final = 512 << 10
 """Smallest ``daemon.max_message``.
 
-The longest view of a project must fit (320 KiB, see ``layer_size``), with its envelope; pages of projects, fetchers and
+The longest view of a project must fit (384 KiB, see ``layer_size``), with its envelope; pages of projects, fetchers and
 tasks end where a message is full.
 """
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -206,7 +206,7 @@ CALENDAR: Final = Calendar()
 
 UNTOLD: Final = {
     *(key for kind in SECTIONS.values() for key, each in described(kind).items() if each.secret),
-    HIDDEN_FIELD,
+    *HIDDEN_FIELDS,
     *HIDDEN,
 }
 """Keys of settings whose values are never logged; urls of a database or a webhook contain passwords."""

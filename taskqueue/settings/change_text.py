@@ -5,8 +5,8 @@
     -name (was old)       no longer set
 
 Tables (``slot``, ``keep``, ``cron``) are listed field by field. Values of ``fetch``, ``on_finished``,
-``on_failure`` and of a job's ``task`` are never shown, because they may contain passwords: only that they are set, or
-no longer.
+``on_failure`` and of a job's ``task`` and ``tasks`` are never shown, because they may contain passwords: only that they
+are set, or no longer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OLD_VALUES_MOST: Final = 3
 """Different old values of one setting of many projects that are shown, at most; the most frequent first."""
 
 HIDDEN: Final = frozenset(("fetch", "on_finished", "on_failure"))
-HIDDEN_FIELD: Final = "task"
+HIDDEN_FIELDS: Final = frozenset(("task", "tasks"))
 
 Told = Mapping[str, str]
 """Texts of values by flat name, such as ``cron.daily.every``; empty for hidden values."""
@@ -103,5 +103,5 @@ def _flat(name: str, value: Setting) -> Iterator[tuple[str, str]]:
         yield from ((f"{name}.{key}", "") for key in value)
     else:
         for key, part in value.items():
-            is_hidden = key == HIDDEN_FIELD and name.startswith("cron.")
+            is_hidden = key in HIDDEN_FIELDS and name.startswith("cron.")
             yield from [(f"{name}.{key}", "")] if is_hidden else _flat(f"{name}.{key}", part)

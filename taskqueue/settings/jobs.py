@@ -1,21 +1,26 @@
 """Tasks that the daemon pushes by itself, as settings: ``on_finished``, ``on_failure``, and the jobs in ``cron``.
 
-Defines these tables and reports all that can be wrong with them; ``cron_times`` says when a job runs, ``cron`` runs it.
+A job pushes one task, or submits a graph of tasks as a flow. This module defines these tables and reports all that can
+be wrong with them; ``cron_times`` says when a job runs, ``cron`` runs it.
 Complaints of the ``Environment`` are reported under the name of the setting.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from math import inf
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import Meta, Struct
 
+from taskqueue.alike import there_are
 from taskqueue.errors import Rejected
+from taskqueue.protocol.choices import NAME_CHARS, ParentFailure
 from taskqueue.protocol.fields import (
     MAX_KIND_CHARS,
+    MAX_PARENTS,
     MAX_TASKID_BYTES,
     MAX_URL_CHARS,
     AgeSeconds,
@@ -27,6 +32,7 @@ from taskqueue.protocol.fields import (
 from taskqueue.settings import reader
 from taskqueue.settings.description import DURATION, DURATION_SAID
 from taskqueue.settings.environment import Environment
+from taskqueue.settings.graph_order import Cycle, parents_first
 from taskqueue.units import EXAMPLES, parse_duration
 
 JOB_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -45,6 +51,14 @@ OF_FAILED: Final = re.compile(r"\{(taskid|url|error)\}")
 """Placeholders in ``on_failure`` for taskid, url and error of the task that has failed."""
 LONGEST: Final = "\U0010ffff"
 """Character that takes the most bytes in UTF-8."""
+MAX_GRAPH_TASKS: Final = 256
+MAX_GRAPH_EDGES: Final = 2000
+"""Tasks of a job's graph, and edges between them, at most: a run makes them all in one turn."""
+
+GRAPH_TASK_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+GRAPH_TASK_NAME_WORDS: Final = '1 to 64 ASCII letters, digits, "_", "-" and "."'
+MAX_GRAPH_NAME: Final = NAME_CHARS - len(MAX_TICK) - 1
+"""Characters of the name of a job with a graph, at most: its flows are called JOB-TICK."""
 
 MAX_PACKED_BYTES: Final = 64 << 10
 """Longest packed body of a task in the settings, and longest ``fetch``, in bytes: each view of the project and each
@@ -75,28 +89,70 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     body: Any = None
 
 
-class CronJob(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """When to push which task repeatedly, by ``cron`` or by ``every``.
+class GraphTask(Template, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Task of a cron job's graph, which the daemon makes anew in each run.
 
     Attributes:
+        after: names of the job's tasks that it waits for.
+        on_parent_failure: what it does if one of these fails: fail too, run all the same, or wait for a later success.
+    """
+
+    after: Annotated[
+        tuple[Annotated[str, Meta(max_length=MAX_TASKID_BYTES)], ...], Meta(min_length=0, max_length=MAX_PARENTS)
+    ] = ()
+    on_parent_failure: ParentFailure = "fail"
+
+
+class CronJob(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """When to push which task, or submit which graph of tasks, repeatedly, by ``cron`` or by ``every``.
+
+    Attributes:
+        tasks: tasks of a graph by name, instead of ``task``; each run submits them as the flow JOB-TICK.
         cron: a cron expression, read in ``zone``.
         every: interval such as "90s", "5m", "12h" or "1d", in whole seconds, at most 366 days; runs come at its
             multiples since 1970 (UTC).
         missed: runs missed while the daemon was down: skip them, or run once.
+        overlap: a run while an earlier flow of the job has not ended: skip it, let it wait for that, or have both.
+        after_failure: a run after a flow of the job that has failed: run it, or skip it until that flow is a success.
+        keep_flows: ended flows of the job that are remembered, at most.
     """
 
     ONE_OF: ClassVar = ("cron", "every")
 
     task: Template = Template()
+    tasks: dict[str, GraphTask] = {}
     cron: str = ""
     every: Annotated[str, Meta(extra=DURATION_SAID)] = ""
     zone: str = "UTC"
     missed: Literal["skip", "once"] = "skip"
+    overlap: Literal["skip", "wait", "both"] = "skip"
+    after_failure: Literal["run", "skip"] = "run"
+    keep_flows: Annotated[int, Meta(ge=1, le=100)] = 10
 
+
+GRAPH_KEYS: Final = ("overlap", "after_failure", "keep_flows")
+"""Settings of a job that only one with a graph has."""
 
 PLAIN_TEMPLATE: Final = Template()
+PLAIN_GRAPH_TASK: Final = GraphTask()
 PLAIN_JOB: Final = CronJob()
 NO_JOBS: Final[Mapping[str, CronJob]] = {}
+
+
+def at_tick(text: str, tick: str) -> str:
+    """Replace the placeholder by the unix seconds of a run."""
+    return text.replace(TICK, tick)
+
+
+def flow_name(job: str, tick: str) -> str:
+    """Return the name of the flow that a job submits at a tick (unix seconds, in digits)."""
+    return f"{job}-{tick}"
+
+
+def graph_taskids(job: str, tasks: Mapping[str, GraphTask], tick: str) -> dict[str, str]:
+    """Map the names of a graph's tasks to their taskids at a tick."""
+    flow = flow_name(job, tick)
+    return {name: at_tick(task.taskid, tick) or f"{flow}.{name}" for name, task in tasks.items()}
 
 
 # ---------------------------------------------------------------------------------------- what can't be
@@ -118,7 +174,7 @@ def wrong_template(where: str, task: Template, environment: Environment | None) 
 
     The daemon obeys the limits of producers: what it pushes fits into a message.
     """
-    url, taskid = (text.replace(TICK, MAX_TICK) for text in (task.url, task.taskid))
+    url, taskid = (at_tick(text, MAX_TICK) for text in (task.url, task.taskid))
     if len(url) > MAX_URL_CHARS:
         yield f"{where}.url: expected at most {MAX_URL_CHARS} characters"
     if len(taskid.encode()) > MAX_TASKID_BYTES:
@@ -147,9 +203,15 @@ def filled(value: Any, texts: Mapping[str, str]) -> Any:
     return [filled(item, texts) for item in value] if isinstance(value, list) else value
 
 
-def wrong_job(where: str, job: CronJob, environment: Environment | None) -> Iterator[str]:
+def wrong_job(where: str, name: str, job: CronJob, environment: Environment | None) -> Iterator[str]:
     """Report what the type can't check of a job; without an environment, its times are not read."""
-    yield from wrong_template(f"{where}.task", job.task, environment)
+    if job.tasks:
+        yield from _wrong_graph(where, name, job, environment)
+    else:
+        yield from wrong_template(f"{where}.task", job.task, environment)
+        for key in GRAPH_KEYS:
+            if getattr(job, key) != getattr(PLAIN_JOB, key):
+                yield f"{where}.{key}: goes with tasks"
     every = parse_duration(job.every) or 0.0
     if job.every and (not 0 < every <= MAX_EVERY_SECONDS or every % 1):
         said = reader.shown(job.every)
@@ -158,6 +220,51 @@ def wrong_job(where: str, job: CronJob, environment: Environment | None) -> Iter
         yield f"{where}.zone: goes with cron; every counts from 1970 in UTC"
     if environment is not None:
         yield from _unreadable_times(where, job, environment)
+
+
+def _wrong_graph(where: str, name: str, job: CronJob, environment: Environment | None) -> Iterator[str]:
+    """Report what the types can't check of a job's graph."""
+    if job.task != PLAIN_TEMPLATE:
+        yield f"{where}.task: give one of task and tasks"
+    if len(name) > MAX_GRAPH_NAME:
+        yield f"{where}: the name of a job with tasks has at most {MAX_GRAPH_NAME} characters; its flows are NAME-TICK"
+    if len(job.tasks) > MAX_GRAPH_TASKS:
+        yield f"{where}.tasks: expected at most {MAX_GRAPH_TASKS} tasks, not {len(job.tasks)}"
+        return
+    taskids = graph_taskids(name, job.tasks, MAX_TICK)
+    counts = Counter(taskids.values())
+    for key, task in job.tasks.items():
+        path = reader.path(f"{where}.tasks", key)
+        if not GRAPH_TASK_NAME.fullmatch(key):
+            yield f"{path}: a task's name is {GRAPH_TASK_NAME_WORDS}"
+        yield from wrong_template(path, task, environment)
+        if task.taskid and TICK not in task.taskid:
+            yield f"{path}.taskid: expected {TICK} in it, because each run has tasks of its own"
+        elif not task.taskid and len(taskids[key].encode()) > MAX_TASKID_BYTES:
+            yield f"{path}: its taskid JOB-TICK.NAME takes more than {MAX_TASKID_BYTES} bytes; shorten a name"
+        if counts[taskids[key]] > 1:
+            yield f"{path}.taskid: another task of the job has it, too"
+    yield from _wrong_order(where, job.tasks)
+
+
+def _wrong_order(where: str, tasks: Mapping[str, GraphTask]) -> Iterator[str]:
+    """Report parents that are no tasks of the graph, too many edges, and a cycle."""
+    edges = sum(len(task.after) for task in tasks.values())
+    if edges > MAX_GRAPH_EDGES:
+        yield f"{where}.tasks: expected at most {MAX_GRAPH_EDGES} names in after, not {edges}"
+        return
+    names = list(tasks)
+    unknown = [(key, parent) for key, task in tasks.items() for parent in task.after if parent not in tasks]
+    for key, parent in unknown:
+        path = reader.path(f"{where}.tasks", key)
+        yield f"{path}.after: no task of this job is called {reader.shown(parent)}; {there_are(parent, names)}"
+    if unknown:
+        return
+    try:
+        parents_first({name: task.after for name, task in tasks.items()})
+    except Cycle as cycle:
+        path = reader.path(f"{where}.tasks", cycle.names[0])
+        yield f"{path}.after: a cycle, in which each task waits for the next: {cycle}"
 
 
 def unpackable(where: str, value: object, environment: Environment) -> Iterator[str]:

@@ -24,7 +24,7 @@ from taskqueue.protocol.fields import GroupName, Retries, Setting, TimeoutSecond
 from taskqueue.settings import jobs, reader
 from taskqueue.settings.description import DURATION, Description, described
 from taskqueue.settings.environment import Environment
-from taskqueue.settings.jobs import NO_JOBS, PLAIN_JOB, PLAIN_TEMPLATE, CronJob, Template
+from taskqueue.settings.jobs import NO_JOBS, PLAIN_GRAPH_TASK, PLAIN_JOB, PLAIN_TEMPLATE, CronJob, GraphTask, Template
 from taskqueue.settings.slot_choice import (
     PLAIN_CHOICE,
     FromOne,
@@ -291,13 +291,22 @@ def as_layer(settings: Settings) -> dict[str, Setting]:
         "retry_delay": list(settings.retry_delay),
         "on_finished": None if finished is None else _said(finished, PLAIN_TEMPLATE),
         "on_failure": None if failure is None else _said(failure, PLAIN_TEMPLATE),
-        "cron": {
-            name: _said(job, PLAIN_JOB) | {"task": _said(job.task, PLAIN_TEMPLATE)}
-            for name, job in settings.cron.items()
-        },
+        "cron": {name: _job_table(job) for name, job in settings.cron.items()},
         "slot": _slot_table(settings.slot),
         "keep": msgspec.structs.asdict(settings.keep),
     }
+
+
+def _job_table(job: CronJob) -> dict[str, Setting]:
+    table = _said(job, PLAIN_JOB)
+    if job.tasks:
+        return table | {"tasks": {name: _graph_task_table(task) for name, task in job.tasks.items()}}
+    return table | {"task": _said(job.task, PLAIN_TEMPLATE)}
+
+
+def _graph_task_table(task: GraphTask) -> dict[str, Setting]:
+    table = _said(task, PLAIN_GRAPH_TASK)
+    return table | {"after": list(task.after)} if task.after else table
 
 
 def _slot_table(slot: SlotSettings) -> dict[str, Setting]:
@@ -343,6 +352,6 @@ def _wrong_meaning(
         yield from jobs.wrong_on_failure("on_failure", settings.on_failure, environment)
     for name, job in settings.cron.items():
         if known.get(name) != job:
-            yield from jobs.wrong_job(reader.path("cron", name), job, environment)
+            yield from jobs.wrong_job(reader.path("cron", name), name, job, environment)
     for pattern, choice in settings.slot.patterns.items():
         yield from wrong_choice(reader.path("slot.patterns", pattern), choice)

@@ -8,7 +8,7 @@ from msgspec.structs import replace as changed
 
 from taskqueue.core import lookups, timers
 from taskqueue.core import turn as turn_module
-from taskqueue.core.model import session
+from taskqueue.core.model import cron_times, session
 from taskqueue.core.model.chance import Derived, derive
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import ListRef
@@ -25,7 +25,7 @@ from taskqueue.core.moves import disk_full, edges, lease_end, push, undo_rows
 from taskqueue.core.moves.handout import HandOut
 from taskqueue.core.requests import fetchers, insight, invariants
 from taskqueue.core.state import State
-from taskqueue.core.steps import retry_count, undo
+from taskqueue.core.steps import cron, retry_count, undo
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol import codec
 from taskqueue.protocol.fields import Token
@@ -37,11 +37,20 @@ from tests.mutants.mutant import Mutant, Replace
 EDGES: Final = "unit/core/rules/details/test_propagation.py::test_nothing_is_left_of_the_edges"
 WATCH: Final = "unit/core/rules/test_watch.py"
 RETRIES: Final = "unit/core/rules/test_retry_count.py"
+GRAPHS: Final = "unit/core/rules/test_cron_graphs.py"
 UNDO: Final = "unit/core/rules/test_undo.py"
 
 
 def _cleared_tasks_of_a_job_counted(replace: Replace) -> None:
     replace(insight, "LIVE", frozenset())
+
+
+def _ticks_of_a_changed_job_wait(replace: Replace) -> None:
+    replace(cron_times, "_stop_waiting", lambda record: None)
+
+
+def _after_a_failure_all_runs(replace: Replace) -> None:
+    replace(cron, "_failed", lambda *args: None)
 
 
 def _set_apart_and_still_counted(replace: Replace) -> None:
@@ -519,5 +528,15 @@ MUTANTS: Final = (
         "an undo names children in other projects",
         _children_of_others_named,
         (f"{UNDO}::test_children_in_projects_that_the_operation_does_not_name_are_left_out",),
+    ),
+    Mutant(
+        "ticks of a job that has changed go on waiting",
+        _ticks_of_a_changed_job_wait,
+        (f"{GRAPHS}::test_a_changed_or_removed_job_lets_no_tick_wait",),
+    ),
+    Mutant(
+        "a flow that failed never keeps a tick from running",
+        _after_a_failure_all_runs,
+        (f"{GRAPHS}::test_after_a_flow_that_failed_ticks_are_skipped_until_it_is_a_success_if_the_job_says_so",),
     ),
 )

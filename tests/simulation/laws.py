@@ -28,7 +28,7 @@ B1 to B3   what an attempt leaves to the next, and its new tasks with their jobs
 A1   each failed attempt is written to the failures in the turn that ends it          (failed)
 R1   only tasks that finished longer ago than their project keeps them are dropped; forgotten only if it says so
 G1 to G7   dependent tasks run after their parents, once                      (edges)
-W1 to W3   each task of a flow that is accepted is made once                  (streams)
+W1 to W4   each task of a flow that is accepted is made once; a tick of a graph has one flow  (streams)
 N1   a draining fetcher gets no new task, and its welcome says so                      (drains)
 H1   free, running and hung places of a fetcher are those of its hello                 (places)
 P1   each task goes to the best waiting fetcher that could take it                     (ranks)
@@ -158,7 +158,7 @@ class Judge:
         self.ranks = Ranks(world, self.truth, self.paces)
         self.places = Places(world, self.truth)
         self.edges = Edges(self.truth)
-        self.streams = Streams(self.truth)
+        self.streams = Streams(self.truth, self.paces)
         self._waiting: dict[tuple[bytes, int], Message] = {}
         self.handed = 0
         self.handed_to: list[Name] = []
@@ -194,6 +194,7 @@ class Judge:
         self.places.begin(turn.requests, missed=bool(turn.missed))
         self.leases.end_by_time()
         self.crowds.looked(turn.now)
+        self.streams.looked(turn.now)
         self._push_own(turn)
         if self._config is not None:
             self.paces.configured(self._config)
@@ -315,6 +316,19 @@ class Judge:
                 self._widen(name, WAITING)
                 self.attempts.made(name)
                 self.crowds.fed(name.project)
+
+        self._submit_graphs(turn)
+
+    def _submit_graphs(self, turn: Round) -> None:
+        """Record the tasks of flows that cron jobs have submitted."""
+        numbers = {facts.number: name for name, facts in self.truth.projects.items()}
+        for name, item in self.streams.submitted(turn, numbers):
+            if self._states(name) != {UNKNOWN}:
+                self._fail("W4", name.taskid, "it is made, but it is known")
+            self._may_be[name] = frozenset((WAITING,))
+            self.attempts.made(name)
+            self.edges.pushed(name, "new", item)
+            self.crowds.fed(name.project)
 
     def has_finisher(self, project: str) -> bool:
         """Whether the project pushes a task when it finishes."""

@@ -22,6 +22,7 @@ from taskqueue.core import answers, lookups, scheduler, startup, step_rules, tim
 from taskqueue.core.model import cron_times, flow, recrawl
 from taskqueue.core.model.bucket import SharedBucket
 from taskqueue.core.model.changes import Changes
+from taskqueue.core.model.cron_times import DueTick
 from taskqueue.core.model.edges import ONLY, RUN, FoundEdge, FoundEdges, Links, Mark, TaskRef
 from taskqueue.core.model.fair_queue import FairQueue, Ring, WaitingLine
 from taskqueue.core.model.flow import FlowTable
@@ -33,7 +34,7 @@ from taskqueue.core.model.operation import Operation
 from taskqueue.core.model.pause import Pause
 from taskqueue.core.model.pending_work import StepKind
 from taskqueue.core.model.project import Project
-from taskqueue.core.model.records import FlowRecord, OperationRecord, ProjectRecord
+from taskqueue.core.model.records import CronRecord, FlowRecord, OperationRecord, ProjectRecord
 from taskqueue.core.model.rerun_set import HELD, RerunSet
 from taskqueue.core.model.session import Session
 from taskqueue.core.model.slot import Slot
@@ -58,7 +59,6 @@ from taskqueue.protocol.fetchers import Fetcher, Hello
 from taskqueue.protocol.fields import Boot, Token
 from taskqueue.protocol.tasks import Done, ReportOutcome
 from taskqueue.protocol.values import Again, Attempt, NewTask, TaskReport
-from taskqueue.settings.jobs import CronJob
 from taskqueue.store import batch
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
@@ -601,13 +601,32 @@ def _pause_without_its_end(replace_: Replace) -> None:
 
 
 def _ticks_replayed(replace_: Replace) -> None:
-    def run(turn: TurnState, project: Project, name: str, job: CronJob) -> None:
-        tick = project.ticks[name]
-        original(turn, project, name, job)
-        project.ticks[name] = original_next_run(job, turn.state.environment, tick)
+    def run(turn: TurnState, project: Project, each: DueTick) -> None:
+        original(turn, project, each)
+        if not each.has_waited:
+            project.ticks[each.name] = original_next_run(each.job, turn.state.environment, each.at)
 
     original_next_run = cron_times.next_run
     original = replace_(cron, "_run", run)
+
+
+def _flows_of_a_job_overlap(replace_: Replace) -> None:
+    replace_(FlowTable, "running_of_job", lambda self, project, job: 0)
+
+
+def _graphs_without_edges(replace_: Replace) -> None:
+    def graph_of(*args: Any) -> tuple[NewTask, ...]:
+        return tuple(replace(item, depends_on=()) for item in original(*args))
+
+    original = replace_(cron, "graph_of", graph_of)
+
+
+def _last_waiting_tick_first(replace_: Replace) -> None:
+    def begin(turn: TurnState, project: Project, record: CronRecord, each: DueTick) -> None:
+        original(turn, project, record, each)
+        record.waiting = sorted(record.waiting, reverse=True)
+
+    original = replace_(cron, "_begin", begin)
 
 
 def _shared_bucket_not_kept(replace_: Replace) -> None:
@@ -1090,6 +1109,9 @@ MUTANTS: Final = (
     Mutant("a rerun holds nothing", "S11", _reruns_hold_nothing, graphs=True),
     Mutant("a link lets go of what a rerun holds", "S11", _links_let_go_of_what_a_rerun_holds, graphs=True),
     Mutant("a crash forgets how far flows are", "W1 W2", _crash_forgets_how_far_flows_are, graphs=True),
+    Mutant("flows of a cron job overlap", "W4", _flows_of_a_job_overlap, graphs=True),
+    Mutant("graphs of cron jobs have no edges", "G1", _graphs_without_edges, graphs=True),
+    Mutant("of ticks that wait the last one comes first", "W4", _last_waiting_tick_first, graphs=True),
     Mutant("awaited without children, for ever", "G4 S12", _awaited_for_ever, graphs=True),
     Mutant("no slot waits after a start", "S13", _no_slot_waits_after_a_start, slotted=True),
     Mutant("slots go twice as fast", "S13", _slots_half_as_slow, slotted=True),

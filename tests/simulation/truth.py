@@ -247,6 +247,8 @@ class Truth:
         stages: by project and flow, the tasks that were staged last.
         flows: by number, accepted flows.
         flow_of: number of the flow that made a task last.
+        ticks: by (project number, cron job with a graph), tick of its last flow, and the lowest wall time since.
+        waiting: by (project number, cron job), ticks that wait for the end of a flow, in the order of their arrival.
         draining: by session, whether it gets no tasks, by the drain of its name or its last welcome.
     """
 
@@ -281,6 +283,8 @@ class Truth:
         self.holds: dict[tuple[str, str], float] = {}
         self.checks: dict[tuple[int, int], tuple[int, ...]] = {}
         self.runs: dict[tuple[int, str], Run] = {}
+        self.ticks: dict[tuple[int, str], tuple[float, float]] = {}
+        self.waiting: dict[tuple[int, str], tuple[float, ...]] = {}
         self.progress: dict[int, Progress] = {}
         self.touches: dict[Name, Touch] = {}
         self.undo_pages: dict[tuple[int, int], UndoPage] = {}

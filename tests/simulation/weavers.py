@@ -13,7 +13,7 @@ from taskqueue.settings.settings import CoreConfig, Layer
 from tests.simulation.cast import MOST_PENDING, Fetcher
 from tests.simulation.client import Client, Message, Told
 from tests.simulation.planners import Planner
-from tests.simulation.tasks import ORDERS
+from tests.simulation.tasks import GRAPH_JOB, ORDERS
 from tests.simulation.world import World
 
 PROJECTS: Final = ("g0", "g1")
@@ -156,6 +156,51 @@ class Meddler:
         return [taskid_of(project, number) for number in numbers]
 
 
+class Timekeeper:
+    """Operator who sets cron jobs with graphs, and in calm takes them back."""
+
+    def __init__(self, world: World, told: Told) -> None:
+        self._world = world
+        self._rng = world.rng("timekeeper")
+        self._client = Client(world, "timekeeper", told)
+        self._wait()
+
+    def _wait(self) -> None:
+        self._world.clock.after(self._world.wait(self._rng, 8 * MEAN_SECONDS), self._set)
+
+    def _set(self) -> None:
+        if self._world.is_calm:
+            self._world.clock.after(CALM_SECONDS, self._take_back)
+            return
+        rng, project = self._rng, self._rng.choice(PROJECTS)
+        job: Message = {
+            "every": rng.choice(("2s", "7s", "20s", "60s")),
+            "missed": rng.choice(("skip", "once")),
+            "overlap": rng.choice(("skip", "wait", "wait", "both")),
+            "after_failure": rng.choice(("run", "run", "skip")),
+            "keep_flows": rng.choice((1, 3, 10)),
+            "tasks": self._graph(),
+        }
+        self._client.ask("project-set", project=project, settings={"cron": {GRAPH_JOB: job}})
+        self._wait()
+
+    def _graph(self) -> Message:
+        """Draw up to six tasks, in any order; names end with a letter, see ``taskid_of``."""
+        rng, names = self._rng, [f"{place}n" for place in range(self._rng.randrange(1, 7))]
+        tasks: Message = {}
+        for place, name in enumerate(names):
+            parents = sorted(set(rng.choices(names[:place], k=rng.randrange(3)))) if place else []
+            # Few that wait for a later success: a flow of such tasks may last until an operator retries a parent.
+            policy = "wait" if rng.random() < 0.03 else rng.choice(("fail", "fail", "run"))
+            tasks[name] = {"retries": int(rng.random() < 0.1), "after": parents, "on_parent_failure": policy}
+        rng.shuffle(names)
+        return {name: tasks[name] for name in names}
+
+    def _take_back(self) -> None:
+        for project in PROJECTS:
+            self._client.ask("project-unset", project=project, keys=[])
+
+
 def with_graphs(world: World, config: CoreConfig) -> CoreConfig:
     """Add the weavers' projects to the config."""
     keeps = world.rng("graphs keep").choice(_KEEPS)
@@ -172,5 +217,6 @@ def move_in(world: World, told: Told) -> None:
         Weaver(world, number, told, size)
         GraphFetcher(world, f"knitter{number}", told, size)
     Meddler(world, told, size)
+    Timekeeper(world, told)
     for project in PROJECTS:
         Planner(world, told, project, [taskid_of(project, number) for number in range(size)])

@@ -461,7 +461,8 @@ class Project:
         record = self.cron[job]
         next_at = self.ticks.get(job, inf)
         last_at = record.last_at if record.runs or record.skipped else 0.0
-        return CronJob(job, 0.0 if next_at == inf else next_at, last_at, record.runs, record.skipped)
+        next_at = 0.0 if next_at == inf else next_at
+        return CronJob(job, next_at, last_at, record.runs, record.skipped, len(record.waiting), record.problem)
 
 
 def new_record(number: int, name: str, settings: Settings, now: Boot) -> ProjectRecord:

@@ -60,14 +60,20 @@ class CronRecord(Struct, array_like=True):
     """State of a cron job.
 
     Attributes:
-        last_at: unix seconds at which a tick was last run or skipped, or the job first seen.
+        last_at: unix seconds at which a tick was last run, skipped or told to wait, or the job first seen.
         taskid: taskid of the last pushed task; empty if there was none.
+        waiting: ticks (unix seconds) of a job with a graph that wait for the end of an earlier flow, in order.
+        problem: reason why the last tick of a job with a graph was skipped; empty if it was run.
+        changed_at: unix seconds at which the job was changed: no tick before counts as missed; 0 if it never was.
     """
 
     last_at: float
     taskid: str = ""
     runs: int = 0
     skipped: int = 0
+    waiting: list[float] = []
+    problem: str = ""
+    changed_at: float = 0.0
 
 
 class ProjectRecord(Struct, array_like=True):
@@ -191,6 +197,8 @@ class FlowRecord(Struct, array_like=True):
         is_cancelled: True if tasks that are not made yet are never made, and live ones are cancelled.
         cancelled_to: number of made tasks that this has gone through, from the last one on.
         counts: made tasks by state; a forgotten task counts in its last state, one that was dropped at index 0.
+        job: name of the cron job that has submitted it; empty if a client has.
+        tick: unix seconds of that job's run.
     """
 
     number: int
@@ -208,6 +216,8 @@ class FlowRecord(Struct, array_like=True):
     is_cancelled: bool = False
     cancelled_to: int = 0
     counts: list[int] = field(default_factory=lambda: [0] * (len(STATES) + 1))
+    job: str = ""
+    tick: float = 0.0
 
 
 class StagedTask(NamedTuple):

@@ -9,7 +9,7 @@ Rules:
 3. If tasks of a flow wait for others outside, no task outside can wait for one that is not made yet: the two might
    close a cycle that no search has covered.
 4. ``clear`` ends the flows of a project, ``reset`` and ``delete`` forget them.
-5. ENDED_KEPT ended flows are remembered, with the lists of their tasks.
+5. ENDED_KEPT ended flows are remembered, with the lists of their tasks; of a cron job ``keep_flows``.
 6. A task that was dropped because no parent had failed is counted apart: it does not make its flow cancelled.
 
 Flows are checked in ``steps/flow_check``, and made and cancelled, step by step, in ``steps/flows``.
@@ -32,9 +32,15 @@ from taskqueue.errors import Rejected
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.flows import FlowReply
+from taskqueue.protocol.values import NewTask
 
 STAGE_SECONDS: Final = 3600.0
 """Seconds after its last staged task in which a flow must be submitted; then it is dropped."""
+
+_TASK_BYTES: Final = 64
+"""Bytes of a staged task besides its texts."""
+
+_FORGOTTEN: Final = Rejected("unknown-flow", "it ended so long ago that it is forgotten")
 
 # ------------------------------------------------------------------------------------------------ counting
 
@@ -110,7 +116,20 @@ def _end(turn: TurnState, flow: Flow) -> None:
     tell(turn, flow)
     oldest = turn.state.flows.end(flow)
     if oldest is not None:
-        drop(turn, oldest, Rejected("unknown-flow", "it ended so long ago that it is forgotten"))
+        drop(turn, oldest, _FORGOTTEN)
+    if flow.record.job:
+        _end_of_job(turn, turn.state.projects.by_number[flow.record.project], flow.record.job)
+
+
+def _end_of_job(turn: TurnState, project: Project, name: str) -> None:
+    """Forget the oldest ended flows of a cron job, and let a waiting tick run."""
+    job = project.settings.cron.get(name)
+    if job is None:
+        return
+    ended = [flow for flow in turn.state.flows.of_job(project.number, name) if flow.record.ended_at]
+    for flow in ended[: -job.keep_flows]:
+        drop(turn, flow, _FORGOTTEN)
+    turn.state.plan_cron(project)
 
 
 # ------------------------------------------------------------------------------------------------ life of a flow
@@ -124,6 +143,12 @@ def note(state: State, flow: Flow) -> None:
     project = state.projects.by_number.get(flow.record.project)
     if project is not None:
         project.note_flow(flow)
+
+
+def staged_bytes(task: NewTask) -> int:
+    """Return the bytes of a task in the list of its flow, approximately."""
+    parents = sum([len(parent) if isinstance(parent, str) else len(parent.taskid) for parent in task.depends_on])
+    return _TASK_BYTES + len(task.taskid) + len(task.url) + len(task.body) + parents
 
 
 def tell(turn: TurnState, flow: Flow, until: Boot = FOR_EVER) -> None:
@@ -190,11 +215,13 @@ def is_promised(turn: TurnState, project: Project, taskid: str) -> bool:
     return any(flow.is_unrolling and _is_ahead(turn, flow, taskid) for flow in project.making.values())
 
 
-def note_arrival(turn: TurnState, project: Project, taskid: str) -> None:
-    """Record a new task as known in flows whose check has already passed it."""
+def note_arrival(turn: TurnState, project: Project, taskid: str, owner: str = "") -> None:
+    """Record a new task as known in flows whose check has already passed it; ``owner`` is the flow that it is of."""
     for flow in project.making.values():
         if _is_checked(turn, flow, taskid):
             note_known(flow, taskid)
+            if owner and flow.check is not None and flow.check.reuse:
+                flow.check.problem = flow.check.problem or f'{taskid} belongs to flow "{owner}", which has not ended'
 
 
 def note_known(flow: Flow, taskid: str) -> None:

@@ -40,9 +40,6 @@ from taskqueue.protocol.values import Attempt, NewTask, TaskOf
 STAGES_MOST = 100
 """Flows that are staged but not accepted, at most."""
 
-RUNNING_MOST = 1000
-"""Flows that are accepted and have not ended, at most."""
-
 TASKS_MOST = 2_000_000
 """Tasks of a flow, at most."""
 
@@ -51,9 +48,6 @@ BYTES_MOST = 4 << 30
 
 SUBMIT_SECONDS: Final = 3600.0
 """Longest wait for the check of a flow, which ends long before."""
-
-_TASK_BYTES: Final = 64
-"""Bytes of a staged task besides its texts."""
 
 
 # ------------------------------------------------------------------------------------------------ stage, submit
@@ -78,7 +72,7 @@ def stage(turn: TurnState, request: FlowStage) -> FlowStaged:
     errors = _errors(turn, project, flow if request.first else None, request.tasks)
     if errors:
         return FlowStaged(n=request.n, staged=staged, errors=errors_that_fit(errors, 0, 0, state.config.max_message))
-    size = sum(map(_size, request.tasks))
+    size = sum(map(flows.staged_bytes, request.tasks))
     _check_limits(state, flow if request.first else None, len(request.tasks), size, is_new=flow is None)
     if flow is not None and not request.first:
         flows.drop(turn, flow, Rejected("unknown-flow", "it was started over"))
@@ -110,8 +104,8 @@ def submit(turn: TurnState, session: Session, request: FlowSubmit) -> FlowReply 
         raise Rejected("state", f"count: {record.tasks} tasks are staged, not {request.count}")
     if record.is_accepted:
         return FlowReply(n=request.n, flow=flow.view(project.name))
-    if flow.check is None and state.flows.running >= RUNNING_MOST:
-        raise Rejected("full", f"flow: {RUNNING_MOST} flows are running already, the most allowed; wait until one ends")
+    if flow.check is None and (crowd := state.flows.crowd):
+        raise Rejected("full", f"flow: {crowd}; wait until one ends")
     if flow.check is not None and flow.check.reuse != request.reuse:
         raise Rejected("state", f'flow: "{record.name}" is being submitted already, with another value of reuse')
     state.waits.add(flow.submitters, Waiter(session, request.n, turn.now.boot + SUBMIT_SECONDS))
@@ -163,11 +157,6 @@ def _check_limits(state: State, flow: Flow | None, tasks: int, size: int, *, is_
         raise Rejected("full", f"tasks: a flow has at most {TASKS_MOST} tasks")
     if size + (flow.record.size if flow is not None else 0) > BYTES_MOST:
         raise Rejected("full", f"tasks: all tasks of a flow take at most {BYTES_MOST} bytes")
-
-
-def _size(task: NewTask) -> int:
-    parents = sum(len(parent) if isinstance(parent, str) else len(parent.taskid) for parent in task.depends_on)
-    return _TASK_BYTES + len(task.taskid) + len(task.url) + len(task.body) + parents
 
 
 def _need_stage(turn: TurnState, request: FlowStage, wanted: Needs) -> None:

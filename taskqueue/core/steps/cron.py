@@ -1,34 +1,53 @@
-"""Cron: tasks that the daemon pushes by itself, again and again.
+"""Cron: tasks, and graphs of tasks, that the daemon makes by itself, again and again.
 
     tick due ──► last run's task still unfinished? ──yes──► skipped, counted
                           │ no
                           └──► pushed with force_update, in the commit that keeps the tick
 
+    tick of a graph due ──► earlier flow unfinished? ──yes──► skipped, counted; or waits for its end; or has both
+                                  │ no
+                                  └──► flow JOB-TICK with all of its tasks, in the commit that keeps the tick
+
 Rules:
 1. After missed runs a job runs once, and then at its next time: a stall never causes a storm.
 2. Jobs tick in every state of the project; a stopped project collects at most one task of each.
-3. A turn runs about JOBS_A_TURN jobs; if more are due at one moment, the rest runs in the next turn.
+3. A turn runs about JOBS_A_TURN jobs; if more are due at one moment, the rest runs in the next turn. Each task of a
+   graph counts as a job. A turn runs one tick of a job, at most.
+4. A tick of a graph makes all of its tasks, or none: it is skipped, with the reason, if one is known, if there is no
+   room, or if ``after_failure`` forbids it.
+5. At most TICKS_MOST flows of a job run at once, and at most TICKS_MOST of its ticks wait.
 
-The task of the last run is looked up first: ``need`` when the turn begins, ``tick`` when it decides.
+The task of the last run, or the tasks of the graph, are looked up first: ``need`` when the turn begins, ``tick`` when
+it decides.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import inf
 from typing import Final
 
-from taskqueue.core.model.cron_times import next_run
+from taskqueue.core.model.cron_times import DueTick, can_run_waiting, next_run
 from taskqueue.core.model.edges import TaskRef
+from taskqueue.core.model.flow import Flow
 from taskqueue.core.model.needs import Needs
-from taskqueue.core.model.now import Now
 from taskqueue.core.model.project import Project
-from taskqueue.core.model.task import LIVE
-from taskqueue.core.moves.push import push
+from taskqueue.core.model.records import CronRecord, StagedTask
+from taskqueue.core.model.task import FAILED, LIVE
+from taskqueue.core.moves import flows
+from taskqueue.core.moves.push import make, need_tasks, push
+from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
-from taskqueue.settings.jobs import TICK, CronJob, Template
+from taskqueue.protocol.values import NewTask, Schedule
+from taskqueue.settings.environment import Environment
+from taskqueue.settings.graph_order import parents_first
+from taskqueue.settings.jobs import CronJob, Template, at_tick, flow_name, graph_taskids
 
 JOBS_A_TURN: Final = 64
 """Jobs run in one turn, about: at midnight one job of each of ten thousand projects may be due."""
+
+TICKS_MOST: Final = 10
+"""Flows of a job that run at once, and ticks of a job that wait, at most."""
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
@@ -36,48 +55,92 @@ def need(turn: TurnState, wanted: Needs) -> None:
     state, now = turn.state, turn.now
     budget = JOBS_A_TURN
     while budget > 0 and (number := state.cron_timers.pop_due(now.wall)) is not None:
-        project = turn.due.ticking[number] = state.projects.by_number[number]
-        for name, job in _due(project, now):
-            taskids = (project.cron[name].taskid, taskid_of(name, job.task, project.ticks[name]))
-            wanted.tasks += [
-                TaskRef(number, taskid) for taskid in taskids if taskid and taskid not in project.queue.tasks
-            ]
-            budget -= 1
+        project = state.projects.by_number[number]
+        due: list[DueTick] = []
+        turn.due.ticking[number] = due
+        for each in _due(state, project, now.wall):
+            if budget <= 0:
+                break
+            due.append(each)
+            _need_tasks(turn, project, each, wanted)
+            budget -= max(1, len(each.tasks))
 
 
 def tick(turn: TurnState) -> None:
     """Run the jobs whose tasks were looked up."""
     state = turn.state
-    for project in turn.due.ticking.values():
-        if project.number in state.projects.by_number:
-            for name, job in _due(project, turn.now):
-                _run(turn, project, name, job)
+    for number, due in turn.due.ticking.items():
+        project = state.projects.by_number.get(number)
+        if project is not None:
+            for each in due:
+                _run(turn, project, each)
             state.plan_cron(project)
 
 
 def taskid_of(name: str, template: Template, at: float) -> str:
     """Make the taskid of the task that a job pushes at a time."""
-    return _filled(template.taskid, at) or f"cron.{name}"
+    return at_tick(template.taskid, _digits(at)) or f"cron.{name}"
 
 
-def _due(project: Project, now: Now) -> list[tuple[str, CronJob]]:
-    return [(name, job) for name, job in project.settings.cron.items() if project.ticks.get(name, inf) <= now.wall]
+def graph_of(name: str, job: CronJob, at: float, environment: Environment) -> tuple[NewTask, ...]:
+    """Make the tasks of a job's graph at a time, parents first."""
+    taskids = graph_taskids(name, job.tasks, _digits(at))
+    order = parents_first({key: task.after for key, task in job.tasks.items()})
+    return tuple([_member(job, key, taskids, at, environment) for key in order])
 
 
-def _run(turn: TurnState, project: Project, name: str, job: CronJob) -> None:
+def _member(job: CronJob, name: str, taskids: dict[str, str], at: float, environment: Environment) -> NewTask:
+    task = job.tasks[name]
+    return NewTask(
+        taskids[name],
+        at_tick(task.url, _digits(at)) or f"data:,{taskids[name]}",
+        Schedule(task.priority, retries=task.retries, age=task.age, timeout=task.timeout),
+        environment.pack(task.body),
+        depends_on=tuple(dict.fromkeys([taskids[parent] for parent in task.after])),
+        on_parent_failure=task.on_parent_failure,
+    )
+
+
+def _due(state: State, project: Project, wall: float) -> Iterator[DueTick]:
+    """Yield the ticks that are due, at most one of a job; one that has waited comes first."""
+    for name, job in project.settings.cron.items():
+        has_waited = can_run_waiting(project, state.flows, name)
+        at = project.cron[name].waiting[0] if has_waited else project.ticks.get(name, inf)
+        if has_waited or at <= wall:
+            tasks = graph_of(name, job, at, state.environment) if job.tasks else ()
+            yield DueTick(name, job, at, tasks, has_waited)
+
+
+def _need_tasks(turn: TurnState, project: Project, each: DueTick, wanted: Needs) -> None:
+    if each.tasks:
+        need_tasks(turn, project.name, each.tasks, wanted)
+        return
+    taskids = (project.cron[each.name].taskid, taskid_of(each.name, each.job.task, each.at))
+    wanted.tasks += [
+        TaskRef(project.number, taskid) for taskid in taskids if taskid and taskid not in project.queue.tasks
+    ]
+
+
+def _run(turn: TurnState, project: Project, each: DueTick) -> None:
     now = turn.now
-    at = project.ticks[name]
-    record = project.cron[name]
+    record = project.cron[each.name]
     turn.touch(project)
-    turn.state.lateness_seconds.note(now.wall - at)
-    if _is_live(turn, project, record.taskid):
+    if each.has_waited:
+        record.waiting = record.waiting[1:]
+        _submit(turn, project, record, each)
+        return
+    turn.state.lateness_seconds.note(now.wall - each.at)
+    if each.job.tasks:
+        _begin(turn, project, record, each)
+    elif _is_live(turn, project, record.taskid):
         record.skipped += 1
     else:
+        task = each.job.task
         record.runs += 1
-        record.taskid = taskid_of(name, job.task, at)
-        push(turn, project, record.taskid, _filled(job.task.url, at) or f"data:,cron.{name}", job.task)
+        record.taskid = taskid_of(each.name, task, each.at)
+        push(turn, project, record.taskid, at_tick(task.url, _digits(each.at)) or f"data:,cron.{each.name}", task)
     record.last_at = now.wall
-    project.ticks[name] = next_run(job, turn.state.environment, now.wall)
+    project.ticks[each.name] = next_run(each.job, turn.state.environment, now.wall)
 
 
 def _is_live(turn: TurnState, project: Project, taskid: str) -> bool:
@@ -85,5 +148,80 @@ def _is_live(turn: TurnState, project: Project, taskid: str) -> bool:
     return task is not None and task.state in LIVE
 
 
-def _filled(text: str, at: float) -> str:
-    return text.replace(TICK, str(int(at)))
+def _digits(at: float) -> str:
+    return str(int(at))
+
+
+# ------------------------------------------------------------------------------------------------ graphs
+
+
+def _begin(turn: TurnState, project: Project, record: CronRecord, each: DueTick) -> None:
+    """Submit the graph of a due tick, unless it has to wait for earlier flows, or is skipped because of them."""
+    running = turn.state.flows.running_of_job(project.number, each.name)
+    overlap = each.job.overlap
+    if not running or (overlap == "both" and running < TICKS_MOST):
+        _submit(turn, project, record, each)
+    elif each.at in record.waiting:  # the clock shows it again
+        _skip(record, "it waits already")
+    elif overlap == "wait" and len(record.waiting) < TICKS_MOST:
+        record.waiting = [*record.waiting, each.at]
+    else:
+        others = {"skip": "an earlier flow of the job has not ended", "wait": f"{TICKS_MOST} ticks wait already"}
+        _skip(record, others.get(overlap, f"{TICKS_MOST} flows of the job have not ended"))
+
+
+def _submit(turn: TurnState, project: Project, record: CronRecord, each: DueTick) -> None:
+    """Make the flow of a tick, with all of its tasks, unless there is a reason not to."""
+    state, now = turn.state, turn.now
+    name = flow_name(each.name, _digits(each.at))
+    if problem := _obstacle(turn, project, name, each):
+        _skip(record, problem)
+        return
+    flow = state.flows.begin(project.number, name, now.wall, each.name, each.at)
+    state.flows.accept(flow)
+    writes = turn.changes.writes
+    writes.next_flow = state.flows.next_number
+    writes.staged += [StagedTask(flow.number, index, task) for index, task in enumerate(each.tasks)]
+    flow.record.tasks = flow.record.unrolled = flow.record.new = len(each.tasks)
+    flow.record.size = sum([flows.staged_bytes(task) for task in each.tasks])
+    for item in each.tasks:
+        flows.join(turn, flow, make(turn, project, item))
+        flows.note_arrival(turn, project, item.taskid, name)
+    record.runs += 1
+    record.problem = ""
+
+
+def _skip(record: CronRecord, problem: str) -> None:
+    record.skipped += 1
+    record.problem = problem
+
+
+def _obstacle(turn: TurnState, project: Project, name: str, each: DueTick) -> str:
+    """Return the reason why the flow of a tick can't be made; empty if it can."""
+    state = turn.state
+    if not state.config.has_room:
+        return "the disk is nearly full"
+    if crowd := state.flows.crowd:
+        return crowd
+    if (project.number, name) in state.flows.by_name:
+        return f"there is a flow {name} already"
+    failed = _failed(state, project, each.name) if each.job.after_failure == "skip" else None
+    if failed is not None:
+        return f"flow {failed.record.name} has failed"
+    new, queue, settings = len(each.tasks), project.queue, project.settings
+    if queue.live + project.reserved + new > settings.max_queue:
+        return f"no room for {new} more tasks: max_queue is {settings.max_queue:g}"
+    if queue.known + project.reserved + new > settings.max_tasks:
+        return f"no room for {new} more tasks: max_tasks is {settings.max_tasks:g}"
+    for item in each.tasks:
+        if turn.find(project, item.taskid) is not None or flows.is_promised(turn, project, item.taskid):
+            return f"task {item.taskid} is known already"
+        if (project.number, item.taskid) in turn.found.unreadable:
+            return f"the record of task {item.taskid} can't be read"
+    return ""
+
+
+def _failed(state: State, project: Project, job: str) -> Flow | None:
+    """Return the last ended flow of a job if it has failed."""
+    ended = [flow for flow in state.flows.of_job(project.number, job) if flow.record.ended_at]
+    return ended[-1] if ended and ended[-1].record.counts[FAILED] else None

@@ -119,10 +119,11 @@ def check_numbers(line: ProjectLine) -> None:
     """
     records = {"totals": line.totals, "pause": line.pause} | {f"cron.{job}": each for job, each in line.cron.items()}
     for name, record in records.items():
-        for field, value in ({} if record is None else msgspec.structs.asdict(record)).items():
-            most = LATEST if isinstance(value, float) else COUNTED_MOST
-            if isinstance(value, int | float) and not 0 <= value <= most:
-                raise ValueError(f"{name}.{field}: expected a number from 0 to {most:,}")
+        for field, said in ({} if record is None else msgspec.structs.asdict(record)).items():
+            for value in said if isinstance(said, list) else [said]:
+                most = LATEST if isinstance(value, float) else COUNTED_MOST
+                if isinstance(value, int | float) and not 0 <= value <= most:
+                    raise ValueError(f"{name}.{field}: expected a number from 0 to {most:,}")
 
 
 class DeferredLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -78,8 +78,10 @@ class CronJob(Struct):
         setting: the job itself, as in the setting ``cron``.
         next_at: unix seconds of its next run; 0: none.
         last_at: unix seconds of its last run; 0: there was none.
-        runs: number of pushes of its task.
-        skipped: number of skipped runs, because the task of the last run was unfinished.
+        runs: number of pushes of its task, or of its flows.
+        skipped: number of skipped runs, mostly because the task or flow of an earlier run was unfinished.
+        waiting: number of runs that wait for the end of an earlier flow.
+        problem: why the last run of a job with a graph was skipped; empty: it was not.
     """
 
     job: str
@@ -88,6 +90,8 @@ class CronJob(Struct):
     last_at: float
     runs: int
     skipped: int
+    waiting: int
+    problem: str
 
 
 class CronJobs(Struct):
@@ -141,7 +145,7 @@ def cron_jobs(reply: ProjectReply, said: Mapping[str, Any]) -> CronJobs:
 
 
 def _cron_job(view: CronView, setting: dict[str, Setting]) -> CronJob:
-    return CronJob(view.job, setting, view.next_at, view.last_at, view.runs, view.skipped)
+    return CronJob(view.job, setting, view.next_at, view.last_at, view.runs, view.skipped, view.waiting, view.problem)
 
 
 def cron_job(reply: ProjectReply, said: Mapping[str, Any]) -> CronJob:

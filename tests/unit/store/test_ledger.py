@@ -718,7 +718,7 @@ def test_projects_come_back_as_they_were(ground: Ground, ledger: Ledger) -> None
         P, "news", "paused", {"rate": 2.5, "retry_delay": [1.0, 2.0]}, TaskCounts(ready=3), EventTotals(new=4),
         1.5, 77.25, bytes(15) + b"r", bytes(15) + b"d", PauseRecord(3, 50.5, 2, 1, "10 failures in a row"),
         cleared=2**60, unfinished=3, armed=True, finished=4, holds={"producer": 90.5},
-        cron={"nightly": CronRecord(40.0, "n", 2, 1)},
+        cron={"nightly": CronRecord(40.0, "n", 2, 1, [50.0, 60.0], "why", 30.0)},
     )  # fmt: skip
     ledger.commit(WriteSet(projects=[record, ProjectRecord(P + 1, "other")], next_project=P + 2))
 

@@ -95,7 +95,7 @@ KEPT: list[tuple[Struct, str]] = [
         DIVIDED,
         "dc001808a473686f70a772756e6e696e67808080cb0000000000000000cb0000000000000000c41000000000000000000000"
         "000000000000c410000000000000000000000000000000009702cb00000000000000000000a000cb00000000000000000000"
-        "c2008081a56e6967687494cb41cdcd6500000000a1610300a0c4300000000000000000000000000000000000000000000000"
+        "c2008081a56e6967687497cb41cdcd6500000000a161030090a0cb0000000000000000a0c4300000000000000000000000000000000000000000000000"
         "00000000000000000000000000000000000000000000000000c297a4686f73740105c40cffffffffffffffffffffffffc200"
         "c280c0c2",
     ),
@@ -129,7 +129,8 @@ KEPT: list[tuple[Struct, str]] = [
     ),
     (
         FlowRecord(3, 7, "night", tasks=2),
-        "9f0307a56e696768740200cb0000000000000000cb0000000000000000cb0000000000000000c20000c2c200980000000000000000",
+        "dc00110307a56e696768740200cb0000000000000000cb0000000000000000cb0000000000000000c20000c2c200980000000000000000"
+        "a0cb0000000000000000",
     ),
     (
         RerunMember(7, "a", True),
@@ -157,6 +158,13 @@ KEPT: list[tuple[Struct, str]] = [
 def test_a_record_has_the_bytes_that_it_always_had(record: Struct, written: str) -> None:
     assert encode(record).hex() == written
     assert decode(bytes.fromhex(written), type=type(record)) == record
+
+
+def test_flows_and_cron_jobs_from_before_jobs_had_graphs_are_read() -> None:
+    flow = "9f0307a56e696768740200cb0000000000000000cb0000000000000000cb0000000000000000c20000c2c200980000000000000000"
+
+    assert decode(bytes.fromhex(flow), type=FlowRecord) == FlowRecord(3, 7, "night", tasks=2)
+    assert decode(bytes.fromhex("94cb41cdcd6500000000a1610300"), type=CronRecord) == CronRecord(1e9, "a", 3)
 
 
 def test_a_session_from_before_sessions_had_owners_is_read() -> None:

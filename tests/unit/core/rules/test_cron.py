@@ -532,6 +532,17 @@ def test_a_job_that_is_changed_waits_for_its_next_time(world: World) -> None:
     assert ticks(world) == 2
 
 
+def test_a_job_that_was_changed_has_missed_no_time_of_before(world: World) -> None:
+    world.set(cron={"nightly": NIGHTLY | {"missed": "once"}})
+    world.advance(NIGHT + 12 * HOUR)
+    world.set(cron={"nightly": EVERY | {"missed": "once"}})
+    at = job(world).next_at
+
+    world.restart()
+
+    assert (job(world).runs, job(world).next_at) == (1, at)
+
+
 def test_another_job_keeps_its_time_when_one_is_changed(world: World) -> None:
     world.set(cron={"nightly": EVERY, "other": NIGHTLY})
 

@@ -729,7 +729,7 @@ def test_so_many_flows_that_have_ended_are_remembered(world: World, monkeypatch:
 
 def test_stages_flows_and_their_tasks_are_bounded(world: World, monkeypatch: Any) -> None:
     monkeypatch.setattr("taskqueue.core.requests.flows.STAGES_MOST", 1)
-    monkeypatch.setattr("taskqueue.core.requests.flows.RUNNING_MOST", 1)
+    monkeypatch.setattr("taskqueue.core.model.flow.RUNNING_MOST", 1)
     monkeypatch.setattr("taskqueue.core.requests.flows.TASKS_MOST", 2)
     monkeypatch.setattr("taskqueue.core.requests.flows.BYTES_MOST", 500)
     stage(world, task("a"))

@@ -204,3 +204,21 @@ def test_a_wrong_count_of_edges_is_found(world: World) -> None:
     assert "0 of its edges are not satisfied; it counts 1" in damaged(
         world, Batch(puts={layout.PARENTS: [(key, mark)]})
     )
+
+
+@pytest.mark.parametrize("form", [JSON, MESSAGEPACK], ids=["json", "msgpack"])
+def test_ticks_of_a_cron_job_that_wait_survive_an_export_and_an_import(
+    make_world: MakeWorld, form: ExportFormat
+) -> None:
+    world = make_world()
+    tasks = {"load": {}, "sum": {"after": ["load"]}}
+    world.set(cron={"night": {"every": "5m", "overlap": "wait", "tasks": tasks}})
+    world.advance(700)
+    assert problems(world.disk) == []
+
+    disk = imported(exported(world, form), form)
+    assert problems(disk) == []
+
+    (job,) = lived_on(world, disk).project().cron
+    assert (job.runs, job.waiting, job.skipped) == (2, 1, 0)  # the flow of the first tick is not exported
+    assert problems(disk) == []

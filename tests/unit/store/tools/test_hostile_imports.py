@@ -161,6 +161,7 @@ def test_counts_that_nobody_could_go_on_counting_are_refused(number: int) -> Non
 def test_times_that_no_calendar_has_are_refused() -> None:
     assert "pause.check_at: expected a number from 0 to" in refusal(project(pause=[1, 1e300]))
     assert "cron.daily.last_at: " in refusal(project(cron={"daily": [1e12]}))
+    assert "cron.daily.waiting: " in refusal(project(cron={"daily": [1.0, "", 1, 0, [2.0, -1.0]]}))
 
 
 def test_more_than_can_happen_in_an_hour_is_refused_so_that_its_sum_can_be_kept() -> None:
@@ -170,7 +171,7 @@ def test_more_than_can_happen_in_an_hour_is_refused_so_that_its_sum_can_be_kept(
 
 
 def test_a_project_that_would_be_written_with_megabytes_each_turn_is_refused() -> None:
-    assert "more than 131,072 bytes" in refusal(project(pause=[1, 1.0, 1, 1, "x" * 200_000]))
+    assert "more than 196,608 bytes" in refusal(project(pause=[1, 1.0, 1, 1, "x" * 200_000]))
 
 
 def test_more_projects_than_memory_should_hold_are_refused() -> None:
