@@ -44,6 +44,14 @@ COLUMNS: Final[tuple[ListColumn[Flow], ...]] = (
 )
 
 
+def grouped(views: Iterable[Flow]) -> list[list[Flow]]:
+    """Group the flows of each cron job, in the order in which the views name them first."""
+    groups: dict[tuple[str, str, str], list[Flow]] = {}
+    for view in views:
+        groups.setdefault((view.project, view.job, "" if view.job else view.flow), []).append(view)
+    return list(groups.values())
+
+
 def so_far(view: Flow, now: float) -> str:
     """Describe a flow's progress and age: ``7 of 9 tasks finished, 4 min 10 s``; ``now`` in unix seconds."""
     told = f"{over(view):,} of {view.tasks:,} tasks finished"

@@ -160,6 +160,11 @@ def _without_inf(value: Setting) -> Setting:
     return "inf" if isinstance(value, float) and value == inf else value
 
 
+def schedule_of(job: Mapping[str, Setting]) -> str:
+    """Describe when a cron job of the settings runs: ``every 5m``, ``0 3 * * * Europe/Berlin``."""
+    return f"every {job['every']}" if job.get("every") else f"{job.get('cron', '')} {job.get('zone', 'UTC')}"
+
+
 def is_empty_setting(value: Setting) -> bool:
     """Return whether a setting is empty, and so not used."""
     return value is None or value in ("", {})

@@ -96,7 +96,8 @@ WALK: dict[str, list[list[str]]] = {
     **{f"project {action}": [["news"], [EVIL], ["missing"]] for action in ("pause", "resume", "stop", "start")},
     "cron list": [[], ["--json"]],
     "cron set": [["news", EVIL, "--every", "1d"], ["news", "daily", "--every", EVIL], ["news", "x", "--every", "1d",
-                 "--url", URL]],
+                 "--url", URL], ["news", EVIL, "--every", "1d", "--flow", "-"],
+                 ["news", "x", "--every", "1d", "--flow", EVIL]],
     "cron remove": [["news", EVIL], ["news", "x"]],
     "slot list": [["news", "--sort", by] for by in ("backlog", "errors", "delay", "name")]
     + [["news", "--json"], ["news", "--stored"], [EVIL]],
@@ -111,7 +112,7 @@ WALK: dict[str, list[list[str]]] = {
     "task children": [["news", EVIL + "g"], ["news", EVIL + "g", "--json"], ["news", "ghost-" + EVIL]],
     "task parents": [["news", EVIL + "g"], ["news", EVIL + "g", "--json"], ["news", "ghost-" + EVIL]],
     "flow submit": [["news", "{config}"], ["news", "{lines}"], ["news", EVIL]],
-    "flow list": [[], ["--json"]],
+    "flow list": [[], ["--json"], ["--job", EVIL]],
     "flow show": [["news", "night", "--tasks"], ["news", "night"], ["news", "night", "--json"], ["news", EVIL]],
     "flow wait": [["news", "night", "--timeout", "0"], ["news", EVIL]],
     "task rerun": [["news", EVIL + "g", "--downstream", "--dry-run"], ["news", "ghost-" + EVIL]],

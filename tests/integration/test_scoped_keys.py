@@ -108,6 +108,24 @@ def test_a_watcher_hears_of_its_projects_only(it: Daemon, tmp_path: Path) -> Non
     assert ([each.name for each in changed.projects], changed.gone, changed.counts.ready) == (["news-b"], [], 2)
 
 
+def test_graphs_of_cron_jobs_of_others_can_neither_be_set_nor_seen(it: Daemon, tmp_path: Path) -> None:
+    tasks = {"load": {}, "sum": {"after": ["load"]}}
+    with Client(it.url, key=tmp_path / "web1.key") as mine, Client(it.url, key=tmp_path / "anna.key") as all_:
+        with pytest.raises(RequestRejected) as refused:
+            mine.cron.set("shop-001", "night", every="1s", tasks=tasks)
+        all_.cron.set("shop-001", "night", every="1s", tasks=tasks)
+        mine.cron.set("news-a", "night", every="1s", tasks=tasks)
+        while {view.project for view in all_.flows.iter()} < {"shop-001", "news-a"}:
+            all_.projects.get("shop-001")
+
+        assert {view.project for view in mine.flows.iter()} == {"news-a"}
+        with pytest.raises(RequestRejected):
+            mine.flows.get("shop-001", all_.flows.list("shop-001").items[0].flow)
+        with pytest.raises(RequestRejected):
+            mine.cron.list("shop-001")
+    assert refused.value.code == "forbidden"
+
+
 def test_things_of_others_are_unknown(it: Daemon, tmp_path: Path) -> None:
     with Client(it.url, key=tmp_path / "anna.key") as client:
         (operation,) = client.operations.list()

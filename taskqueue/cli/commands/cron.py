@@ -1,15 +1,16 @@
-"""``taskqueue cron``: list, set and remove the jobs that push a task again and again."""
+"""``taskqueue cron``: list, set and remove the jobs that push a task, or submit a flow, again and again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name, projects_argument
 from taskqueue.cli.input.settings import json_of
+from taskqueue.cli.input.stdin import STDIN
 from taskqueue.cli.input.times import local
 from taskqueue.cli.output.json_output import json_lines_option, print_lines
 from taskqueue.display.json_values import as_plain
@@ -19,15 +20,21 @@ if TYPE_CHECKING:
     from taskqueue.protocol.projects import CronJob, Project
 
 
+FOR_GRAPHS: Final = ("overlap", "after_failure", "keep_flows")
+"""Parameters that only a job with a graph takes."""
+
+
 @click.group()
 def cron() -> None:
     """List, set and remove cron jobs.
 
-    A job is a task that the daemon pushes again and again. The config may have jobs, too: [projects.NAME.cron.JOB].
+    A job is a task, or a graph of tasks, that the daemon makes again and again. The config may have jobs, too:
+    [projects.NAME.cron.JOB].
 
     \b
     Example:
       taskqueue cron set news daily --cron '0 3 * * *' --zone Europe/Berlin
+      taskqueue cron set shop night --cron '0 3 * * *' --flow nightly.toml
     """
 
 
@@ -38,7 +45,8 @@ def cron() -> None:
 def list_jobs(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
     """List cron jobs and their next runs.
 
-    Times are local to this machine. A run is skipped while the task of the last one is unfinished.
+    Times are local to this machine. A run is skipped while the task of the last one is unfinished; of a graph, see
+    --overlap of `taskqueue cron set`. Why the last run of a graph was skipped is said below the table.
 
     \b
     Example:
@@ -52,6 +60,10 @@ def list_jobs(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
     from taskqueue.cli.output import project_tables, tables
 
     tables.show(project_tables.of_cron(views))
+    for view in views:
+        for job in view.cron:
+            if job.problem:
+                say(f"{view.name}: {job.job}: the last run was skipped: {job.problem}")
 
 
 def _told(views: Iterable[Project]) -> Iterator[dict[str, object]]:
@@ -80,26 +92,50 @@ def _told(views: Iterable[Project]) -> Iterator[dict[str, object]]:
 @click.option("--taskid", default="", help="Taskid of the task, also with {tick}.")
 @click.option("--priority", type=int, default=0, help="Priority of the task; larger runs first.")
 @click.option("--body", metavar="JSON", help="Body of the task.")
+@click.option("--flow", "file", type=click.Path(), metavar="FILE|-", help="Graph of tasks, as of `flow submit`.")
+@click.option("--overlap", type=click.Choice(["skip", "wait", "both"]), help="Run while an earlier flow is unfinished.")
+@click.option("--after-failure", type=click.Choice(["run", "skip"]), help="Run after a flow that failed.")
+@click.option("--keep-flows", type=click.IntRange(1, 100), help="Ended flows that are remembered; 10.")
 @daemon_options
-def set_job(project: str, job: str, url: str, body: str | None, daemon: Daemon, **said: Any) -> None:
+def set_job(project: str, job: str, url: str, body: str | None, file: str | None, daemon: Daemon, **said: Any) -> None:
     """Create or replace a cron job.
 
     Applies at once and until `remove`, and wins over a job of this name in the config. A taskid with {tick} makes a new
     task each time; otherwise one task runs again and again.
+
+    With --flow each run submits the tasks of the file as a flow, called JOB-TICK after the run's unix seconds. A task's
+    taskid is JOB-TICK.NAME, or its own, which needs {tick}. `after` names tasks of the file only. While an earlier
+    flow of the job is unfinished, a run is skipped, waits, or runs beside it (--overlap).
 
     \b
     Example:
       taskqueue cron set news daily --cron '0 3 * * *' --zone Europe/Berlin
       taskqueue cron set news front --every 5m --url https://example.com/
       taskqueue cron set news index --every 1h --body '{"save": {"page": 1}}'
+      taskqueue cron set shop night --every 1d --flow nightly.toml --overlap wait
     """
     if bool(said["cron"]) == bool(said["every"]):
         raise click.UsageError("say when with --cron, or how often with --every")
+    for_graphs = {name: value for name in FOR_GRAPHS if (value := said.pop(name)) is not None}
+    if file is None and for_graphs:
+        raise click.UsageError(f"--{next(iter(for_graphs)).replace('_', '-')} goes with --flow")
+    if file is not None and (url or said["taskid"] or said["priority"] or body is not None):
+        raise click.UsageError("--flow goes without --url, --taskid, --priority and --body: each task has its own")
+    if file is not None:
+        for_graphs["tasks"] = _graph(file)
     sent = json_of("--body", body) if body is not None else None
     with daemon.client() as client:
         client.projects.get(project)  # The daemon would make one that is unknown, after a slip of the pen.
-        made = client.cron.set(project, job, url=url, body=sent, **said)
+        made = client.cron.set(project, job, url=url, body=sent, **said, **for_graphs)
     say(f"{project}: {job} {_next(made)}")
+
+
+def _graph(file: str) -> dict[str, dict[str, Any]]:
+    """Read the tasks of a flow file, as a job has them."""
+    from taskqueue.cli.input.flow_file import parse, text_of
+
+    name = "stdin" if file == STDIN else file
+    return parse(name, text_of(file)).for_job()
 
 
 @cron.command()

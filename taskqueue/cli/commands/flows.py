@@ -19,7 +19,7 @@ from taskqueue.cli.input.daemon import (
     waiting_options,
 )
 from taskqueue.cli.input.names import NameType, project_name, projects_argument
-from taskqueue.cli.input.stdin import STDIN, opened
+from taskqueue.cli.input.stdin import STDIN
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.display.counts import tasks
 from taskqueue.display.json_values import as_plain
@@ -83,10 +83,10 @@ def submit(
       taskqueue flow submit shop nightly.toml --dry-run
       ./plan --json | taskqueue flow submit shop - --name nightly
     """
-    from taskqueue.cli.input.flow_file import parse
+    from taskqueue.cli.input.flow_file import parse, text_of
     from taskqueue.client.tasks.new_flow import FlowPlan
 
-    said = parse("stdin" if file == STDIN else file, _text(file), any_scheme=any_scheme)
+    said = parse("stdin" if file == STDIN else file, text_of(file), any_scheme=any_scheme)
     if dry_run:
         _show_planned(said, FlowPlan(project, name or said.flow or "flow"), as_json)
         return
@@ -99,14 +99,6 @@ def submit(
         print_object(view)
     else:
         say(f"{view.project}/{view.flow}: {tasks(view.tasks)} accepted")
-
-
-def _text(file: str) -> str:
-    try:
-        with opened(file) as octets:
-            return octets.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise click.ClickException(f"{'stdin' if file == STDIN else file}: not utf-8: {error}") from None
 
 
 @contextmanager
@@ -127,25 +119,29 @@ def _bar(total: int) -> Iterator[Callable[[int], object] | None]:
 
 @flow.command("list")
 @projects_argument
+@click.option("--job", metavar="JOB", help="Flows of this cron job, each in a row.")
 @json_lines_option
 @daemon_options
-def list_flows(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
+def list_flows(projects: tuple[str, ...], job: str | None, as_json: bool, daemon: Daemon) -> None:
     """List flows, newest first.
+
+    The flows of a cron job share a row: the newest one, and how many more there are.
 
     \b
     Example:
       taskqueue flow list
+      taskqueue flow list shop --job night
       taskqueue flow list shop --json | jq -r 'select(.state == "failed") | .flow'
     """
     with daemon.client() as client:
         found = chain.from_iterable(map(client.flows.iter, set(projects) or [""]))
-        views = sorted(found, key=lambda view: -view.began_at)
+        views = sorted((view for view in found if job in (None, view.job)), key=lambda view: -view.began_at)
     if as_json:
         print_lines(views)
         return
     from taskqueue.cli.output import flow_tables, tables
 
-    tables.show(flow_tables.of_flows(views))
+    tables.show(flow_tables.of_groups(views) if job is None else flow_tables.of_flows(views))
 
 
 @flow.command()

@@ -1,4 +1,4 @@
-"""Reader of flows in files, TOML or JSON, for ``taskqueue flow submit``.
+"""Reader of flows in files, TOML or JSON, for ``taskqueue flow submit`` and ``taskqueue cron set --flow``.
 
     flow = "nightly"                       # optional; otherwise a random name
 
@@ -29,6 +29,7 @@ import click
 
 from taskqueue.alike import there_are
 from taskqueue.cli.input.names import PROJECT_NAME, RULE
+from taskqueue.cli.input.stdin import STDIN, opened
 from taskqueue.cli.input.task_lines import TIMES
 from taskqueue.client.tasks.new_flow import FlowTask, Parent
 from taskqueue.client.tasks.new_task import check_typed
@@ -39,6 +40,10 @@ from taskqueue.settings.graph_order import Cycle, parents_first
 KEYS: Final = ("flow", "defaults", "tasks")
 OUTSIDE: Final = ("project", "taskid")
 NOT_FOR_ALL: Final = ("url", "taskid", "after")
+OF_JOBS: Final = (
+    "url", "taskid", "fetch", "process", "save", "body", "priority", "retries", "age", "timeout", "on_parent_failure",
+)  # fmt: skip
+"""Keys of a task besides ``after`` that one of a cron job may have."""
 
 Describe = Callable[..., FlowTask]
 """``client.flow(…).task``, or a function with its parameters."""
@@ -79,6 +84,24 @@ class FlowFile(NamedTuple):
             except (ValueError, TypeError) as error:
                 _refuse(self.name, f"tasks.{name}.{error}")
 
+    def for_job(self) -> dict[str, dict[str, Any]]:
+        """Return the tasks as those of a cron job, by name.
+
+        Raises:
+            click.ClickException: a task has what a task of a job can't have.
+        """
+        return {name: self._task_of_job(name, each) for name, each in self.tasks.items()}
+
+    def _task_of_job(self, name: str, each: FileTask) -> dict[str, Any]:
+        if each.outside:
+            _refuse(self.name, f"tasks.{name}.after: a task of a cron job waits for tasks of its own file only")
+        for key in each.options:
+            if key not in OF_JOBS:
+                _refuse(self.name, f"tasks.{name}.{key}: not for a task of a cron job, which has {', '.join(OF_JOBS)}")
+        # The name is not its taskid: each run has tasks of its own.
+        options = {key: value for key, value in each.options.items() if (key, value) != ("taskid", name)}
+        return options | {"after": each.inside}
+
 
 def parse(name: str, text: str, *, any_scheme: bool = False) -> FlowFile:
     """Parse the text of a flow file.
@@ -109,6 +132,19 @@ def parse(name: str, text: str, *, any_scheme: bool = False) -> FlowFile:
         except ValueError as error:
             _refuse(name, f"tasks.{key}.url: {error}")
     return FlowFile(name, _name(name, "flow", said.get("flow")), _ordered(name, tasks))
+
+
+def text_of(file: str) -> str:
+    """Read a file, or stdin, as UTF-8.
+
+    Raises:
+        click.ClickException: it is none.
+    """
+    try:
+        with opened(file) as octets:
+            return octets.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{'stdin' if file == STDIN else file}: not utf-8: {error}") from None
 
 
 def _decoded(name: str, text: str) -> dict[str, Any]:

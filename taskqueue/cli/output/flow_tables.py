@@ -16,11 +16,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
 from rich.table import Table
 
 from taskqueue.cli.input.times import ago
 from taskqueue.cli.output.tables import STYLES, bare_table, of_columns
-from taskqueue.display.flows import COLUMNS, OVER, FlowGraph, counted, cut, name_of, over, so_far, took, waits_for
+from taskqueue.display.flows import (
+    COLUMNS,
+    OVER,
+    FlowGraph,
+    counted,
+    cut,
+    grouped,
+    name_of,
+    over,
+    so_far,
+    took,
+    waits_for,
+)
 from taskqueue.protocol.flows import Flow, FlowTaskStatus
 from taskqueue.terminal.screen import Screen, Text
 from taskqueue.units import duration_text
@@ -85,6 +98,21 @@ LIST_STYLES: Final[Mapping[str, Callable[[Flow], str]]] = {
 def of_flows(views: Iterable[Flow]) -> Table:
     """Make a table with a row per flow and its progress; 80 columns."""
     return of_columns(COLUMNS, views, when=ago, styles=LIST_STYLES)
+
+
+def of_groups(views: Iterable[Flow]) -> Table:
+    """Make a table with a row per flow, and one for all flows of a cron job: the first, and how many more there are."""
+    return of_flows(_with_others(group) for group in grouped(views))
+
+
+def _with_others(group: Sequence[Flow]) -> Flow:
+    """Return the first flow of a group, with the number of others in its name."""
+    first, others = group[0], group[1:]
+    if not others:
+        return first
+    failed = sum(view.state == "failed" for view in others)
+    told = f"+{len(others)}, {failed} failed" if failed else f"+{len(others)}"
+    return replace(first, flow=f"{first.flow} ({told})")
 
 
 def _state(state: str) -> Text:

@@ -11,7 +11,7 @@ from rich.table import Table
 from taskqueue.cli.input.times import ago, local, paused_until
 from taskqueue.cli.output.tables import STATES, STYLES, bare_table
 from taskqueue.display.counts import projects
-from taskqueue.display.projects import UNKNOWN, is_empty_setting, remaining_text, said_by, setting_text
+from taskqueue.display.projects import UNKNOWN, is_empty_setting, remaining_text, said_by, schedule_of, setting_text
 from taskqueue.protocol.projects import Project
 from taskqueue.settings.flat_names import flat
 from taskqueue.terminal.screen import Text
@@ -127,15 +127,11 @@ def of_cron(views: Iterable[Project]) -> Table:
     for view in views:
         for job in view.cron:
             times = local(job.next_at) or "never", ago(job.last_at) or "not yet"
-            cells = (view.name, job.job, *times, f"{job.runs:,}", f"{job.skipped:,}", _schedule(view, job.job))
+            jobs = view.settings.get("cron")
+            schedule = schedule_of(jobs.get(job.job, {}) if isinstance(jobs, dict) else {})
+            cells = (view.name, job.job, *times, f"{job.runs:,}", f"{job.skipped:,}", schedule)
             table.add_row(*map(Text, cells))
     return table
-
-
-def _schedule(view: Project, job: str) -> str:
-    jobs = view.settings.get("cron")
-    said = jobs.get(job, {}) if isinstance(jobs, dict) else {}
-    return f"every {said['every']}" if said.get("every") else f"{said.get('cron', '')} {said.get('zone', 'UTC')}"
 
 
 def of_settings(view: Project) -> Table:

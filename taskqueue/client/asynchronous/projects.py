@@ -1,7 +1,7 @@
 """``client.projects``: state, settings and progress of projects; ``client.groups`` and ``client.cron``.
 
 A group is all projects that name it in their setting ``group``; an action on a group is carried out on each of them. A
-cron job is a task that the daemon pushes to its project again and again.
+cron job is a task, or a graph of tasks, that the daemon makes in its project again and again.
 """
 
 from __future__ import annotations
@@ -315,8 +315,14 @@ class AsyncCron:
         retries: int | None = None,
         age: float | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the task's, not the call's
+        tasks: Mapping[str, Mapping[str, Any]] | None = None,
+        overlap: Literal["skip", "wait", "both"] = "skip",
+        after_failure: Literal["run", "skip"] = "run",
+        keep_flows: int = 10,
     ) -> CronJob:
         """Have a task pushed again and again, with ``force_update``; this replaces a job of the same name.
+
+        With ``tasks``, each run submits these as a flow, which is called JOB-TICK after the run's unix seconds.
 
         Args:
             cron: a cron expression, read in ``zone``; or
@@ -327,7 +333,13 @@ class AsyncCron:
                 unix seconds.
             fetch, process, save, body, priority, retries, age, timeout: options of the task, as in
                 ``taskqueue.new_task``.
+            tasks: options of each task of a graph by its name, instead of those of one task; with ``after``, the names
+                of those that it waits for, and ``on_parent_failure``.
+            overlap: a run while an earlier flow has not ended: "skip" it, let it "wait" for that, or have "both".
+            after_failure: a run after a flow that has failed: "run" it, or "skip" it until that flow is a success.
+            keep_flows: ended flows of the job that are remembered, 1 to 100.
         """
+        when: dict[str, Any] = {"cron": cron, "every": every, "zone": zone, "missed": missed}
         task = {
             "url": url,
             "taskid": taskid,
@@ -337,8 +349,14 @@ class AsyncCron:
             "timeout": timeout,
             "body": body_of(fetch, process, save, body),
         }
-        when = {"cron": cron, "every": every, "zone": zone, "missed": missed}
-        changed = await self._projects.set(project, {"cron": {job: when | {"task": task}}})
+        if tasks is None:
+            when["task"] = task
+        else:
+            if given := [name for name, value in task.items() if value]:
+                raise ValueError(f"{given[0]}: goes without tasks, each of which has its own")
+            when |= {"overlap": overlap, "after_failure": after_failure, "keep_flows": keep_flows}
+            when["tasks"] = {name: _graph_task(said) for name, said in tasks.items()}
+        changed = await self._projects.set(project, {"cron": {job: when}})
         return _job_of(changed, job)
 
     async def list(self, project: str) -> builtins.list[CronJob]:
@@ -361,6 +379,14 @@ class AsyncCron:
     async def remove(self, project: str, job: str) -> None:
         """Remove a job that ``set`` made, or undo its changes to a job of the config file."""
         await self._projects.unset(project, [f"cron.{job}"])
+
+
+def _graph_task(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the setting of a graph's task, with the parts of its body in one map."""
+    parts = ("fetch", "process", "save", "body")
+    body = body_of(*map(said.get, parts))
+    kept = {name: value for name, value in said.items() if name not in parts}
+    return kept if body is None else kept | {"body": body}
 
 
 def _job_of(project: Project, name: str) -> CronJob:

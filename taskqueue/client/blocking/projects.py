@@ -276,8 +276,14 @@ class BlockingCron:
         retries: int | None = None,
         age: float | None = None,
         timeout: float | None = None,
+        tasks: Mapping[str, Mapping[str, Any]] | None = None,
+        overlap: Literal["skip", "wait", "both"] = "skip",
+        after_failure: Literal["run", "skip"] = "run",
+        keep_flows: int = 10,
     ) -> CronJob:
         """Have a task pushed again and again, with ``force_update``; this replaces a job of the same name.
+
+        With ``tasks``, each run submits these as a flow, which is called JOB-TICK after the run's unix seconds.
 
         Args:
             cron: a cron expression, read in ``zone``; or
@@ -288,6 +294,11 @@ class BlockingCron:
                 unix seconds.
             fetch, process, save, body, priority, retries, age, timeout: options of the task, as in
                 ``taskqueue.new_task``.
+            tasks: options of each task of a graph by its name, instead of those of one task; with ``after``, the names
+                of those that it waits for, and ``on_parent_failure``.
+            overlap: a run while an earlier flow has not ended: "skip" it, let it "wait" for that, or have "both".
+            after_failure: a run after a flow that has failed: "run" it, or "skip" it until that flow is a success.
+            keep_flows: ended flows of the job that are remembered, 1 to 100.
         """
         return self._background.run(
             self._client.set(
@@ -307,6 +318,10 @@ class BlockingCron:
                 retries=retries,
                 age=age,
                 timeout=timeout,
+                tasks=tasks,
+                overlap=overlap,
+                after_failure=after_failure,
+                keep_flows=keep_flows,
             )
         )
 

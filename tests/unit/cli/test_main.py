@@ -186,6 +186,8 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
             "say when with --cron, or how often",
         ),
         (["cron", "set", "news", "daily", "--every", "5m", "--body", "{"], "--body is not JSON"),
+        (["cron", "set", "news", "daily", "--every", "5m", "--keep-flows", "5"], "--keep-flows goes with --flow"),
+        (["cron", "set", "news", "daily", "--every", "5m", "--flow", "f", "--url", "u"], "--flow goes without --url"),
         (
             ["task", "retry", "news"],
             "name tasks, or choose them with --state, --url-glob, --error-glob, --since, --until",

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -411,7 +412,8 @@ def test_times_are_unix_seconds_or_aware_datetimes(daemon: Daemon) -> None:
 
 
 def test_a_cron_job_is_a_setting_of_its_project(daemon: Daemon) -> None:
-    project = Project("p", "running", TaskCounts(), EventTotals(), {}, {}, cron=[CronJob("night", next_at=5.0)])
+    jobs = [CronJob("night", next_at=5.0), CronJob("graph")]
+    project = Project("p", "running", TaskCounts(), EventTotals(), {}, {}, cron=jobs)
 
     def script(request: AnyRequest) -> Iterable[AnyOutgoing]:
         changes = isinstance(request, ProjectSet | ProjectUnset)
@@ -421,7 +423,19 @@ def test_a_cron_job_is_a_setting_of_its_project(daemon: Daemon) -> None:
     with Client(daemon.url) as client:
         client.cron.set("p", "night", cron="0 3 * * *", zone="Europe/Berlin", url="http://a/", save=1, priority=5)
         client.cron.remove("p", "night")
+        with pytest.raises(ValueError, match="url: goes without tasks"):
+            client.cron.set("p", "night", every="1d", url="http://a/", tasks={"a": {}})
+        tasks: dict[str, Any] = {"load": {"url": "http://a/", "save": 1, "after": ()}, "sum": {"after": ["load"]}}
+        client.cron.set("p", "graph", every="1d", overlap="wait", tasks=tasks)
 
+    graph = [each for each in daemon.heard if isinstance(each, ProjectSet)][-1].settings["cron"]
+    assert graph == {
+        "graph": {
+            "cron": "", "every": "1d", "zone": "UTC", "missed": "skip",
+            "overlap": "wait", "after_failure": "run", "keep_flows": 10,
+            "tasks": {"load": {"url": "http://a/", "body": {"save": 1}, "after": []}, "sum": {"after": ["load"]}},
+        }
+    }  # fmt: skip
     job = daemon.hear(ProjectSet).settings["cron"]
     assert isinstance(job, dict)
     assert job["night"]["cron"] == "0 3 * * *"

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 import pytest
 from freezegun import freeze_time
+from msgspec.structs import replace
 from rich.console import Console
 
-from taskqueue.cli.output.flow_tables import counts_text, draw, drawn, of_flows, picture, progress
+from taskqueue.cli.output.flow_tables import counts_text, draw, drawn, of_flows, of_groups, picture, progress
 from taskqueue.client.tasks.new_task import default_taskid
 from taskqueue.protocol.choices import FlowState, FlowTaskState
 from taskqueue.protocol.flows import Flow, FlowTaskStatus
@@ -181,6 +182,17 @@ def test_a_list_of_flows_fits_into_80_columns() -> None:
         "shop    nightly running 1 h ago              9         4      2",
         "shop    nightly success 1 h ago  5 s 1,000,000 1,000,000      0",
     ]
+
+
+def test_flows_of_a_cron_job_share_a_row_and_say_how_many_failed() -> None:
+    of_job = [
+        replace(flow(2), flow="night-3", job="night"),
+        replace(flow(2, "failed"), flow="night-2", job="night"),
+    ]
+    table = of_groups([of_job[0], flow(9), of_job[1], replace(of_job[0], project="news")])
+
+    names = [str(cell) for cell in list(table.columns[1].cells)]
+    assert names == ["night-3 (+1, 1 failed)", "nightly", "night-3"]
 
 
 def test_a_list_of_flows_says_by_colour_which_are_running_and_which_have_failed_tasks() -> None:
