@@ -36,7 +36,7 @@ from taskqueue.web.api import interface as api
 from taskqueue.web.api.repeats import Repeats
 from taskqueue.web.http_connection import with_patience
 from taskqueue.web.options import WebOptions
-from taskqueue.web.pages import daemon, fetchers, flows, insight, login, metrics, operations, projects, tasks
+from taskqueue.web.pages import cron, daemon, fetchers, flows, insight, login, metrics, operations, projects, tasks
 from taskqueue.web.pages.error_page import HANDLERS
 from taskqueue.web.routes import WebRoute, nothing_here, to_starlette
 from taskqueue.web.services import USERS_MOST, UserServices
@@ -46,6 +46,7 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     *projects.ROUTES,
     *fetchers.ROUTES,
     *flows.ROUTES,
+    *cron.ROUTES,
     *operations.ROUTES,
     *insight.ROUTES,
     *daemon.ROUTES,

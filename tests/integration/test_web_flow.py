@@ -33,6 +33,11 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
             for number in range(LARGE - 5):
                 flow.task(f"http://maps/tile/{number}", after=[roots[number % 5]])
             flow.submit()
+            it.cron.set("shop", "night", every="1s", overlap="both", tasks={"load": {}, "sum": {"after": ["load"]}})
+            it.cron.set("shop", "plain", every="365d")
+            while len([view for view in it.flows.iter("shop") if view.job]) < 2:
+                it.projects.get("shop")
+            it.cron.set("shop", "night", every="365d", tasks={"load": {}, "other": {}})
             flow = it.flow("maps", "failing")
             flow.task("http://maps/bad")
             flow.submit()
@@ -128,3 +133,39 @@ def test_a_flow_that_has_failed_can_be_run_again_and_not_cancelled(client: Clien
 
 def test_a_flow_that_nobody_knows_has_no_page(pages: Pages) -> None:
     assert "flow" in words(pages.page("/projects/shop/flows/ghost", 404))
+
+
+def test_the_last_runs_of_a_cron_job_are_columns_and_their_tasks_rows(client: Client, pages: Pages) -> None:
+    flows = sorted(view.flow for view in client.flows.iter("shop") if view.job)
+    page = pages.page("/projects/shop/cron/night")
+
+    head, *rows = table(page, "Tasks of the last 10 runs")
+    assert len(head) == 1 + len(flows)
+    assert rows == [["load", *["ready"] * len(flows)], ["sum", *["blocked"] * len(flows)]]
+    cells = [
+        (cell.get("data-state"), cell.get("href"), cell.get("title")) for cell in page.xpath("//*[@id='grid']//td/a")
+    ]
+    assert cells[0] == ("ready", f"/projects/shop/tasks/{flows[0]}.load", f"load of {flows[0]}: ready")
+    assert page.xpath("//*[@id='grid']//thead//a/@href") == [f"/projects/shop/flows/{flow}" for flow in flows]
+
+
+def test_the_page_of_a_cron_job_follows_its_flows(client: Client, pages: Pages) -> None:
+    change = pages.first_change("/projects/shop/cron/night")
+
+    assert set(change["blocks"]) == {"facts", "grid"}
+    assert "blocked" in change["blocks"]["grid"]
+
+
+def test_a_job_without_a_graph_has_a_page_and_an_unknown_one_has_none(pages: Pages) -> None:
+    assert "pushes one task" in words(pages.page("/projects/shop/cron/plain").get_element_by_id("grid"))
+    assert pages.get("/projects/shop/cron/unknown").status_code == 404
+
+
+def test_flows_of_a_cron_job_share_a_row_that_leads_to_its_runs(client: Client, pages: Pages) -> None:
+    page = pages.page("/projects/shop/flows")
+
+    names = [row[0] for row in table(page, "Flows")[1:]]
+    newest = max(view.flow for view in client.flows.iter("shop") if view.job)
+    others = sum(bool(view.job) for view in client.flows.iter("shop")) - 1
+    assert sorted(names) == sorted([f"{newest} and {others} earlier", "nightly"])
+    assert "/projects/shop/cron/night" in [each.get("href") for each in page.iter("a")]

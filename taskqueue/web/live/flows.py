@@ -95,9 +95,17 @@ class FlowReadings:
         Raises:
             RequestRejected: the flow is unknown.
         """
-        view = await client.flows.get(project, flow)
-        reader = self._readers.pop((project, flow), None) or _Reader()
-        self._readers[project, flow] = reader
+        return await self.look_at(client, await client.flows.get(project, flow))
+
+    async def look_at(self, client: AsyncClient, view: Flow) -> FlowLook:
+        """Return the flow, of which this is the present view, and continue reading it if it has changed.
+
+        Raises:
+            RequestRejected: the flow has been forgotten meanwhile.
+        """
+        name = (view.project, view.flow)
+        reader = self._readers.pop(name, None) or _Reader()
+        self._readers[name] = reader
         while len(self._readers) > KEPT_MOST:
             del self._readers[next(iter(self._readers))]
         async with reader.lock:

@@ -12,7 +12,19 @@ from typing import Any, Final, NamedTuple, get_args
 
 from starlette.requests import Request
 
-from taskqueue.display.flows import COLUMNS, OVER, STATES, counted, counted_text, name_of, over, so_far, took, waits_for
+from taskqueue.display.flows import (
+    COLUMNS,
+    OVER,
+    STATES,
+    counted,
+    counted_text,
+    grouped,
+    name_of,
+    over,
+    so_far,
+    took,
+    waits_for,
+)
 from taskqueue.protocol.choices import FlowState, RerunScope
 from taskqueue.protocol.flows import Flow, FlowTaskStatus
 from taskqueue.units import duration_text
@@ -39,11 +51,12 @@ DRAWN: Final = (*OVER, "processing")
 
 
 class Row(NamedTuple):
-    """Row of a flow; ``told``: its tasks by state, in words."""
+    """Row of a flow; ``told``: its tasks by state, in words; ``others``: earlier flows of its cron job, in words."""
 
     view: Flow
     told: str
     bar: Sequence[Share]
+    others: str
 
 
 async def look(request: Request) -> Mapping[str, Any]:
@@ -51,10 +64,10 @@ async def look(request: Request) -> Mapping[str, Any]:
     query, project = request.query_params, request.path_params.get("project", "")
     views, more = await _read(services_of(request), project)
     chosen = {name: query.get(name, "") for name in ("filter", "state")}
-    found = sorted(filter(lambda view: _wanted(view, chosen), views), key=lambda view: -view.began_at)
+    found = grouped(sorted(filter(lambda view: _wanted(view, chosen), views), key=lambda view: -view.began_at))
     skip = number_of(request, "skip")
     return {
-        "project": project, "rows": [_row(view) for view in found[skip : skip + ROWS]], "found": len(found),
+        "project": project, "rows": [_row(group) for group in found[skip : skip + ROWS]], "found": len(found),
         "columns": COLUMNS if not project else COLUMNS[1:], "chosen": chosen, "skip": skip, "step": ROWS,
         "states": get_args(FlowState), "unread": READ_MOST if more else 0, "any": bool(views),
         "here": f"/projects/{segment(project)}/flows" if project else "/flows",
@@ -78,10 +91,11 @@ def _wanted(view: Flow, chosen: Mapping[str, str]) -> bool:
     return named and chosen["state"] in ("", view.state)
 
 
-def _row(view: Flow) -> Row:
+def _row(group: Sequence[Flow]) -> Row:
+    view, earlier = group[0], len(group) - 1
     states = {state: getattr(view.counts, state) for state in view.counts.__struct_fields__}
     bar = shares([(state, states[state]) for state in DRAWN], view.tasks)
-    return Row(view, counted_text(states), bar)
+    return Row(view, counted_text(states), bar, f"and {earlier:,} earlier" if earlier else "runs" if view.job else "")
 
 
 # ------------------------------------------------------------------------------------------------------------- one flow

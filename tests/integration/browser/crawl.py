@@ -1,7 +1,7 @@
 """Tasks for the dashboard: a typical crawl, and beside it everything hostile that can be pushed.
 
 news       running, of a group with shop; tasks in every state, some of which failed
-shop       has a flow of twelve tasks in five layers, partly run, and a cron job
+shop       has a flow of twelve tasks in five layers, partly run, and two cron jobs, one with a graph that has run
 recipes    paused by an operator
 hostile    urls, taskids, errors, bodies, results, settings and fetchers with markup in them
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Final
+from typing import Any, Final
 
 from taskqueue import Client, new_task
 
@@ -75,6 +75,11 @@ def _shop(client: Client, fetcher: Client) -> None:
     for task in fetcher.select(1, projects=["shop"]):
         fetcher.done(task, result={"pages": 3})
     assert front
+    graph: dict[str, Any] = {"load": {"url": "https://shop.example/load/{tick}"}, "sum": {"after": ["load"]}}
+    client.cron.set("shop", "night", every="1s", overlap="both", tasks=graph)
+    while sum(view.job == "night" for view in client.flows.iter("shop")) < 2:
+        client.projects.get("shop")
+    client.cron.set("shop", "night", every="365d", tasks=graph)
 
 
 def _hostile(client: Client, fetcher: Client) -> None:

@@ -19,6 +19,8 @@ PAGES: Final = (
     "/projects/hostile/tasks?state=processing",
     "/projects/shop/flows",
     "/projects/shop/flows/nightly",
+    "/projects/shop/cron/night",
+    "/projects/shop/cron/front",
     "/flows",
     "/fetchers",
     "/failures",
