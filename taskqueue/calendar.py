@@ -64,7 +64,7 @@ minutes would mean every hour.
 """
 
 KEPT_ANSWERS: Final = 4096
-"""Next runs that are cached. One takes 30 µs to find, and jobs that share an expression are due together."""
+"""Next runs that are cached. One takes 30 µs to find, and cron entries that share an expression are due together."""
 
 KEPT_HOSTS: Final = 16_384
 """Host spellings that are cached: 4 MB. One takes 10 µs to map."""

@@ -42,7 +42,7 @@ from taskqueue.protocol.insight import (
     Windows,
 )
 from taskqueue.protocol.projects import (
-    CronJob,
+    CronEntry,
     GroupChange,
     Project,
     ProjectProgress,
@@ -73,7 +73,7 @@ __all__ = [
     "BulkAction",
     "Change",
     "Child",
-    "CronJob",
+    "CronEntry",
     "DaemonPoint",
     "DaemonStatus",
     "EventTotals",

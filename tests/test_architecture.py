@@ -324,7 +324,7 @@ INTERPRETED = {
     "core.turn_result",
     "settings.description",
     "settings.flat_names",
-    "settings.jobs",
+    "settings.own_tasks",
     "settings.reader",
     "settings.settings",
     "settings.slot_choice",

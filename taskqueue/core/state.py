@@ -79,7 +79,7 @@ class State:
         memory: memory that the tasks of all projects take.
         held_welcomes: answers to hellos that are sent after the dispatch, by session.
         silent: silent sessions with leases whose specs are still being read, by id.
-        cron_timers: timers of the next cron job of each project.
+        cron_timers: timers of the next cron entry of each project.
         last_now: time of the previous turn.
         in_turn: True while a turn has begun and is not decided.
         left_undone: True if the previous turn left work undone because it was long enough.
@@ -88,7 +88,7 @@ class State:
         history: recent counts, written by the minute.
         daemon_minutes: figures of the daemon for each minute of the last day.
         attempt_seconds: histogram of the seconds of attempts that ended in this epoch.
-        lateness_seconds: histogram of wall-clock seconds by which delayed tasks and cron jobs were late in this epoch.
+        lateness_seconds: histogram of wall-clock seconds by which delayed tasks and cron entries were late, likewise.
         failures: range of failed attempts in the store.
         failure_counts: unfinished requests for failures, by session and number, in the order of their turns.
         slot_scans: unfinished requests for all slots of a project, by session and number, in the order of their turns.
@@ -165,7 +165,7 @@ class State:
         return number if number >> EPOCH_SHIFT <= self.epoch else task.token
 
     def plan_cron(self, project: Project) -> None:
-        """Plan the project's cron jobs anew; a project without jobs costs no later turn anything."""
+        """Plan the project's cron entries anew; a project without entries costs no later turn anything."""
         at = next_at(project, self.flows)
         if at < inf:
             self.cron_timers.note(project.number, at)

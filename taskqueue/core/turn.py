@@ -4,10 +4,10 @@
                                              └─ decide(found)    ──► TurnResult
 
     begin    release bodies, follow a clock that was put back
-             need what is due                cron jobs, operations, cleared and old tasks, heads that ran low
+             need what is due                cron entries, operations, cleared and old tasks, heads that ran low
              need what was requested
     decide   1. absorb what was found        heads refilled, hollow tasks filled, outcomes of sessions
-                push tasks of its own        of projects that finished in the previous turn, and of cron jobs
+                push tasks of its own        of projects that finished in the previous turn, and of cron entries
              2. answer requests              in order of arrival; repeats from kept outcomes; a push that may
                                              close a cycle waits, and comes first after its search
              3. run due timers               leases that ran out, silent fetchers, tasks that are due

@@ -49,7 +49,7 @@ class DueWork:
     """Work that takes a step in a turn, chosen when the turn begins so that its part of the store is looked up.
 
     Attributes:
-        ticking: due ticks of cron jobs, by project number.
+        ticking: due ticks of cron entries, by project number.
         sweeping: by project number, the seq up to which it is swept, and the page of this turn.
         retiring: numbers of projects with tasks past their retention.
         paging, page: the operation that takes a step, and its page of tasks, if any.

@@ -45,10 +45,10 @@ COLUMNS: Final[tuple[ListColumn[Flow], ...]] = (
 
 
 def grouped(views: Iterable[Flow]) -> list[list[Flow]]:
-    """Group the flows of each cron job, in the order in which the views name them first."""
+    """Group the flows of each cron entry, in the order in which the views name them first."""
     groups: dict[tuple[str, str, str], list[Flow]] = {}
     for view in views:
-        groups.setdefault((view.project, view.job, "" if view.job else view.flow), []).append(view)
+        groups.setdefault((view.project, view.cron, "" if view.cron else view.flow), []).append(view)
     return list(groups.values())
 
 

@@ -160,9 +160,9 @@ def _without_inf(value: Setting) -> Setting:
     return "inf" if isinstance(value, float) and value == inf else value
 
 
-def schedule_of(job: Mapping[str, Setting]) -> str:
-    """Describe when a cron job of the settings runs: ``every 5m``, ``0 3 * * * Europe/Berlin``."""
-    return f"every {job['every']}" if job.get("every") else f"{job.get('cron', '')} {job.get('zone', 'UTC')}"
+def schedule_of(entry: Mapping[str, Setting]) -> str:
+    """Describe when a cron entry of the settings runs: ``every 5m``, ``0 3 * * * Europe/Berlin``."""
+    return f"every {entry['every']}" if entry.get("every") else f"{entry.get('cron', '')} {entry.get('zone', 'UTC')}"
 
 
 def is_empty_setting(value: Setting) -> bool:

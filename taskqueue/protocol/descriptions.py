@@ -22,7 +22,7 @@ COMMON: Final[Mapping[str, str]] = {
     "flow": "name of the flow in its project",
     "slot": "name of the slot, such as a host",
     "fetcher": "name of the fetchers",
-    "job": "name of the cron job in its project",
+    "entry": "name of the cron entry in its project",
     "id": "id of the operation",
     "token": "token of the lease",
     "limit": "rows per page, at most",

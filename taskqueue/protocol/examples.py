@@ -299,7 +299,7 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
                 unrolled=9,
                 began_at=1700010800.2,
                 ended_at=1700011400.0,
-                job="night",
+                cron="night",
                 tick=1700010800.0,
             ),
         ],
@@ -495,9 +495,9 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
             overrides={"rate": 5.0},
             tokens=3.0,
             cron=[
-                projects.CronJob(job="daily", next_at=1700010800.0, last_at=1699924400.0, runs=12, skipped=1),
-                projects.CronJob(
-                    job="night",
+                projects.CronEntry(entry="daily", next_at=1700010800.0, last_at=1699924400.0, runs=12, skipped=1),
+                projects.CronEntry(
+                    entry="night",
                     next_at=1700010800.0,
                     last_at=1699924400.0,
                     runs=8,

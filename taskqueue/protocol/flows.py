@@ -30,8 +30,8 @@ class Flow(Struct, frozen=True, omit_defaults=True, gc=False):
         unrolled: tasks created so far.
         began_at: unix seconds at which it was submitted; of a stage: at which its first task arrived.
         ended_at: unix seconds at which its last task finished; 0: it has not ended.
-        job: cron job that has submitted it; empty: a client has.
-        tick: unix seconds of that job's run.
+        cron: cron entry that has submitted it; empty: a client has.
+        tick: unix seconds of that entry's run.
     """
 
     project: str
@@ -44,7 +44,7 @@ class Flow(Struct, frozen=True, omit_defaults=True, gc=False):
     unrolled: int = 0
     began_at: float = 0.0
     ended_at: float = 0.0
-    job: str = ""
+    cron: str = ""
     tick: float = 0.0
 
 

@@ -14,21 +14,21 @@ from taskqueue.protocol.slots import SlotDivision
 from taskqueue.protocol.values import Action, EventTotals, PauseSeconds, TaskCounts
 
 
-class CronJob(Struct, frozen=True, omit_defaults=True):
-    """A cron job, as users see it.
+class CronEntry(Struct, frozen=True, omit_defaults=True):
+    """A cron entry, as users see it.
 
     Attributes:
-        job: name of the job in its project.
+        entry: name of the entry in its project.
         next_at: unix seconds of its next run; 0: never.
         last_at: unix seconds of its last run; 0: never.
         runs: times that it has pushed its task, or submitted its flow.
         skipped: runs left out, mostly because the task or flow of an earlier run had not ended.
         waiting: runs that wait for the end of an earlier flow.
-        problem: why the last run of a job with a graph was left out; empty: it was not.
+        problem: why the last run of an entry with a graph was left out; empty: it was not.
     """
 
-    job: str
-    """Name of the job in its project."""
+    entry: str
+    """Name of the entry in its project."""
     next_at: float = 0.0
     last_at: float = 0.0
     runs: int = 0
@@ -99,7 +99,7 @@ class Project(Struct, frozen=True, omit_defaults=True):
         unfinished: live tasks that must finish before the project has.
         finished: times that the project has finished.
         held_by: sessions that keep it open.
-        cron: its cron jobs.
+        cron: its cron entries.
         shared: bucket that it shares with other projects; None: none.
         configured: names of settings that the config file sets, keys of tables such as ``slot.delay`` included:
             ``project`` in the project's own section, ``defaults`` in that for all. Only in the reply to
@@ -121,7 +121,7 @@ class Project(Struct, frozen=True, omit_defaults=True):
     unfinished: int = 0
     finished: int = 0
     held_by: int = 0
-    cron: list[CronJob] = []
+    cron: list[CronEntry] = []
     shared: SharedBucket | None = None
     configured: dict[str, list[ConfigLayer]] = {}
     slots: SlotDivision | None = None

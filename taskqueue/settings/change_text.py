@@ -5,8 +5,8 @@
     -name (was old)       no longer set
 
 Tables (``slot``, ``keep``, ``cron``) are listed field by field. Values of ``fetch``, ``on_finished``,
-``on_failure`` and of a job's ``task`` and ``tasks`` are never shown, because they may contain passwords: only that they
-are set, or no longer.
+``on_failure`` and of a cron entry's ``task`` and ``tasks`` are never shown, because they may contain passwords: only
+that they are set, or no longer.
 """
 
 from __future__ import annotations

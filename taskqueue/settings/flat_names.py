@@ -18,7 +18,7 @@ from taskqueue.settings.settings import Settings
 
 
 def flat(settings: Mapping[str, Setting], kind: type[Struct] = Settings) -> Iterator[tuple[str, Setting]]:
-    """Yield settings by their flat names; a job, a pattern and an empty table are one value each."""
+    """Yield settings by their flat names; a cron entry, a pattern and an empty table are one value each."""
     known = described(kind)
     for name, value in settings.items():
         setting = known.get(name)

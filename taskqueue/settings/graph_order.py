@@ -1,4 +1,4 @@
-"""Order of a graph's tasks, parents first, or the cycle that makes it impossible; for flow files and cron jobs.
+"""Order of a graph's tasks, parents first, or the cycle that makes it impossible; for flow files and cron entries.
 
     names ──► tasks that wait for nothing, in the given order ──► tasks that waited for these only ──► …
 

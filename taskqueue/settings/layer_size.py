@@ -1,8 +1,8 @@
 """Limits of the size of a layer of settings.
 
-A view of a project contains three merged layers, and its overrides once more: with up to three hundred jobs it stays
-below 384 KiB, so a reply with one fits into the smallest ``max_message``. A project's record contains its overrides and
-is written by each turn that touches the project, so large overrides cost each time.
+A view of a project contains three merged layers, and its overrides once more: with up to three hundred cron entries it
+stays below 384 KiB, so a reply with one fits into the smallest ``max_message``. A project's record contains its
+overrides and is written by each turn that touches the project, so large overrides cost each time.
 """
 
 from __future__ import annotations

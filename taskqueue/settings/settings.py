@@ -3,7 +3,7 @@
 A project's settings come in layers, the later wins: the defaults below, ``[defaults]`` of the config, the project's
 section of the config, and overrides by ``project-set``. Each layer is a plain map, checked as it is merged; tables
 (``slot``, ``slot.patterns``, ``keep``, ``fetch``, ``on_finished``, ``on_failure``, ``cron``) are merged key by key. A
-cron job or a slot pattern is one value: a layer that names it replaces all of it, or removes it with None.
+cron entry or a slot pattern is one value: a layer that names it replaces all of it, or removes it with None.
 ``slot.delay`` and ``slot.rate`` exclude each other: a layer sets one of them, which replaces either one of the layers
 below.
 
@@ -21,10 +21,18 @@ from msgspec import Meta, Struct, field
 
 from taskqueue.protocol.choices import NAME_WORDS
 from taskqueue.protocol.fields import GroupName, Retries, Setting, TimeoutSeconds
-from taskqueue.settings import jobs, reader
+from taskqueue.settings import own_tasks, reader
 from taskqueue.settings.description import DURATION, Description, described
 from taskqueue.settings.environment import Environment
-from taskqueue.settings.jobs import NO_JOBS, PLAIN_GRAPH_TASK, PLAIN_JOB, PLAIN_TEMPLATE, CronJob, GraphTask, Template
+from taskqueue.settings.own_tasks import (
+    NO_ENTRIES,
+    PLAIN_ENTRY,
+    PLAIN_GRAPH_TASK,
+    PLAIN_TEMPLATE,
+    CronEntry,
+    GraphTask,
+    Template,
+)
 from taskqueue.settings.slot_choice import (
     PLAIN_CHOICE,
     FromOne,
@@ -101,7 +109,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         fetch: sent beside the tasks; the client merges it under the ``fetch`` of each task.
         on_finished: task to push when the project has finished; None: none.
         on_failure: task to push for each task that has used up its retries; None: none.
-        cron: cron jobs by name.
+        cron: cron entries by name.
 
     Raises:
         ValueError: a setting that counts tasks is not a whole number.
@@ -133,7 +141,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     fetch: dict[str, Any] = {}
     on_finished: Template | None = None
     on_failure: Template | None = None
-    cron: dict[str, CronJob] = {}
+    cron: dict[str, CronEntry] = {}
 
     def __post_init__(self) -> None:
         for name in WHOLES:
@@ -197,7 +205,7 @@ def merge(*layers: Layer) -> Settings:
     merged: dict[str, Setting] = {}
     for layer in layers:
         overlay(merged, layer)
-        _refuse(jobs.wrong_names(layer.get("cron")))
+        _refuse(own_tasks.wrong_names(layer.get("cron")))
         _refuse(wrong_patterns(_table(layer, "slot").get("patterns")))
         _refuse(contradictions(layer))
     if merged.get("bucket") and not any("rate" in layer for layer in layers[1:]):
@@ -243,8 +251,8 @@ def _laid_over(under: Setting, value: Setting, setting: Description | None) -> S
     return joined
 
 
-def check(settings: Settings, environment: Environment, known: Mapping[str, CronJob] = NO_JOBS) -> None:
-    """Check what only the environment can read; jobs that are ``known`` have been checked before.
+def check(settings: Settings, environment: Environment, known: Mapping[str, CronEntry] = NO_ENTRIES) -> None:
+    """Check what only the environment can read; entries that are ``known`` have been checked before.
 
     Raises:
         Rejected: with the code ``setting`` and a reason that names the key.
@@ -275,7 +283,7 @@ def _setting_problems(key: str, value: Setting, environment: Environment) -> Ite
     settings = reader.read("", {key: value}, Settings, found.append)
     yield from found
     if key == "cron":
-        yield from jobs.wrong_names(value)
+        yield from own_tasks.wrong_names(value)
     if key == "slot" and isinstance(value, dict):
         yield from wrong_patterns(value.get("patterns"))
     yield from _wrong_meaning(settings, environment)
@@ -291,17 +299,17 @@ def as_layer(settings: Settings) -> dict[str, Setting]:
         "retry_delay": list(settings.retry_delay),
         "on_finished": None if finished is None else _said(finished, PLAIN_TEMPLATE),
         "on_failure": None if failure is None else _said(failure, PLAIN_TEMPLATE),
-        "cron": {name: _job_table(job) for name, job in settings.cron.items()},
+        "cron": {name: _entry_table(entry) for name, entry in settings.cron.items()},
         "slot": _slot_table(settings.slot),
         "keep": msgspec.structs.asdict(settings.keep),
     }
 
 
-def _job_table(job: CronJob) -> dict[str, Setting]:
-    table = _said(job, PLAIN_JOB)
-    if job.tasks:
-        return table | {"tasks": {name: _graph_task_table(task) for name, task in job.tasks.items()}}
-    return table | {"task": _said(job.task, PLAIN_TEMPLATE)}
+def _entry_table(entry: CronEntry) -> dict[str, Setting]:
+    table = _said(entry, PLAIN_ENTRY)
+    if entry.tasks:
+        return table | {"tasks": {name: _graph_task_table(task) for name, task in entry.tasks.items()}}
+    return table | {"task": _said(entry.task, PLAIN_TEMPLATE)}
 
 
 def _graph_task_table(task: GraphTask) -> dict[str, Setting]:
@@ -340,18 +348,18 @@ def _refuse(reasons: Iterator[str]) -> None:
 
 
 def _wrong_meaning(
-    settings: Settings, environment: Environment | None = None, known: Mapping[str, CronJob] = NO_JOBS
+    settings: Settings, environment: Environment | None = None, known: Mapping[str, CronEntry] = NO_ENTRIES
 ) -> Iterator[str]:
     """Report what the types can't check; without an environment, nothing that only it can read."""
     if environment is not None:
-        yield from jobs.attempt("active", lambda: environment.hours(settings.active, 0.0))
-        yield from jobs.unpackable("fetch", settings.fetch, environment)
+        yield from own_tasks.attempt("active", lambda: environment.hours(settings.active, 0.0))
+        yield from own_tasks.unpackable("fetch", settings.fetch, environment)
     if settings.on_finished is not None:
-        yield from jobs.wrong_template("on_finished", settings.on_finished, environment)
+        yield from own_tasks.wrong_template("on_finished", settings.on_finished, environment)
     if settings.on_failure is not None:
-        yield from jobs.wrong_on_failure("on_failure", settings.on_failure, environment)
-    for name, job in settings.cron.items():
-        if known.get(name) != job:
-            yield from jobs.wrong_job(reader.path("cron", name), name, job, environment)
+        yield from own_tasks.wrong_on_failure("on_failure", settings.on_failure, environment)
+    for name, entry in settings.cron.items():
+        if known.get(name) != entry:
+            yield from own_tasks.wrong_entry(reader.path("cron", name), name, entry, environment)
     for pattern, choice in settings.slot.patterns.items():
         yield from wrong_choice(reader.path("slot.patterns", pattern), choice)

@@ -80,7 +80,7 @@ class SlotSettings(Struct, frozen=True, forbid_unknown_fields=True):
         burst: with a rate: tasks of a slot that may be dispatched at once after a quiet time; at least 1.
         max_processing: leases of a slot at once, at most; inf: unlimited.
         max_tasks: new tasks of a slot so far at which further ones are rejected, follow-ups too, except those of cron
-            jobs, flows and ``on_finished``. inf: unlimited.
+            entries, flows and ``on_finished``. inf: unlimited.
         patterns: choices for some slots, by pattern of their names.
 
     Raises:

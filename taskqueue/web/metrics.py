@@ -141,7 +141,7 @@ DAEMON_METRICS: Final = (
     Metric("taskqueue_store_commit_seconds", "histogram", "writes of a turn"),
     Metric("taskqueue_store_sync_seconds", "histogram", "syncs of the log"),
     Metric("taskqueue_attempt_seconds", "histogram", "processing: from dispatch to answer or timeout"),
-    Metric("taskqueue_task_lateness_seconds", "histogram", "lateness of delayed tasks and cron jobs"),
+    Metric("taskqueue_task_lateness_seconds", "histogram", "lateness of delayed tasks and cron entries"),
 )
 
 HISTOGRAMS: Final = {

@@ -625,7 +625,7 @@ def test_a_project_that_is_unknown_is_one_line(run: Run) -> None:
 # ------------------------------------------------------------------------------------------------ cron
 
 
-def test_a_cron_job_is_set_listed_and_removed(run: Run) -> None:
+def test_a_cron_entry_is_set_listed_and_removed(run: Run) -> None:
     when = ("--cron", "0 3 * * *", "--zone", "Europe/Berlin", "--missed", "once")
 
     out = run("cron", "set", "news", "daily", *when, "--url", "http://a/", "--body", '{"process": {"depth": 1}}')[1]
@@ -637,18 +637,18 @@ def test_a_cron_job_is_set_listed_and_removed(run: Run) -> None:
     assert run("cron", "list") == (0, "none\n", "")
 
 
-def test_a_cron_job_is_set_in_a_project_that_is_there_and_removed_only_once(run: Run) -> None:
+def test_a_cron_entry_is_set_in_a_project_that_is_there_and_removed_only_once(run: Run) -> None:
     status, out, err = run("cron", "set", "ghost", "daily", "--every", "1d")
     assert (status, out) == (1, "")
     assert err.startswith('taskqueue: project: "ghost" is unknown; ')
     assert "ghost" not in run("project", "list")[1]
 
     assert run("cron", "remove", "news", "daily")[2] == (
-        'taskqueue: cron.daily: there is no job "daily" in project "news"\n'
+        'taskqueue: cron.daily: there is no entry "daily" in project "news"\n'
     )
 
 
-def test_a_cron_job_that_can_not_be_read_is_one_line(run: Run) -> None:
+def test_a_cron_entry_that_can_not_be_read_is_one_line(run: Run) -> None:
     status, out, err = run("cron", "set", "news", "daily", "--cron", "0 25 * * *")
 
     assert (status, out) == (2, "")

@@ -955,20 +955,20 @@ def test_a_project_is_cleared_and_reset(daemon: DaemonFactory, client: ClientFac
     assert one.push_many("news", urls(3)).new == 3
 
 
-def test_a_cron_job_is_set_shown_and_taken_back(daemon: DaemonFactory, client: ClientFactory) -> None:
+def test_a_cron_entry_is_set_shown_and_taken_back(daemon: DaemonFactory, client: ClientFactory) -> None:
     one = client(daemon(projects={"news": {}}))
 
-    job = one.cron.set("news", "night", cron="0 3 * * *", zone="Europe/Berlin", url="http://site/", save={"a": 1})
+    entry = one.cron.set("news", "night", cron="0 3 * * *", zone="Europe/Berlin", url="http://site/", save={"a": 1})
     one.cron.set("news", "often", every="5m")
 
-    assert job == one.cron.get("news", "night")
-    assert job.next_at > 0
+    assert entry == one.cron.get("news", "night")
+    assert entry.next_at > 0
     with pytest.raises(KeyError):
         one.cron.get("news", "never")
     with pytest.raises(RequestRejected, match="cron"):
         one.cron.set("news", "both", cron="0 3 * * *", every="5m")
     one.cron.remove("news", "night")
-    assert [job.job for job in one.cron.list("news")] == ["often"]
+    assert [entry.entry for entry in one.cron.list("news")] == ["often"]
 
 
 def test_somebody_can_say_why_nothing_is_handed_out(daemon: DaemonFactory, client: ClientFactory) -> None:

@@ -40,7 +40,7 @@ save = {page = 1}
 Daemons = Callable[..., Daemon]
 
 
-def test_over_kills_and_a_clock_change_each_flow_of_a_job_runs_its_tasks_once_and_in_order(
+def test_over_kills_and_a_clock_change_each_flow_of_an_entry_runs_its_tasks_once_and_in_order(
     daemon: Daemons, tmp_path: Path
 ) -> None:
     clock = tmp_path / "clock"
@@ -84,7 +84,7 @@ def show(clock: Path, at: float) -> None:
     (clock.parent / "next").replace(clock)
 
 
-def test_a_job_is_set_from_a_flow_file_and_its_flows_share_a_row(
+def test_an_entry_is_set_from_a_flow_file_and_its_flows_share_a_row(
     daemon: Daemons, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     it = daemon(projects={"shop": {}})
@@ -109,21 +109,24 @@ def test_a_job_is_set_from_a_flow_file_and_its_flows_share_a_row(
         assert main(["flow", "list", "shop"]) == 0
         assert "night" in (rows := capsys.readouterr().out.splitlines())[1]
         assert len(rows) == 2
-        assert main(["flow", "list", "shop", "--job", "night"]) == 0
+        assert main(["flow", "list", "shop", "--cron", "night"]) == 0
         assert len(capsys.readouterr().out.splitlines()) > 2
         assert main(["flow", "list", "shop", "--json"]) == 0
-        assert {json.loads(line)["job"] for line in capsys.readouterr().out.splitlines()} == {"night"}
+        assert {json.loads(line)["cron"] for line in capsys.readouterr().out.splitlines()} == {"night"}
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('[tasks.a]\nurl = "data:,a"\ndelay = 5', "tasks.a.delay: not for a task of a cron job"),
-        ('[tasks.a]\nurl = "data:,a"\nafter = [{taskid = "x"}]', "tasks.a.after: a task of a cron job waits for tasks"),
+        ('[tasks.a]\nurl = "data:,a"\ndelay = 5', "tasks.a.delay: not for a task of a cron entry"),
+        (
+            '[tasks.a]\nurl = "data:,a"\nafter = [{taskid = "x"}]',
+            "tasks.a.after: a task of a cron entry waits for tasks",
+        ),
         ('[tasks.a]\nurl = "data:,a"\ntaskid = "x"', "cron.night.tasks.a.taskid: expected {tick} in it"),
     ],
 )
-def test_a_flow_file_that_no_job_can_have_is_refused(
+def test_a_flow_file_that_no_entry_can_have_is_refused(
     daemon: Daemons, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path,
     text: str, reason: str,
 ) -> None:  # fmt: skip

@@ -112,7 +112,7 @@ WALK: dict[str, list[list[str]]] = {
     "task children": [["news", EVIL + "g"], ["news", EVIL + "g", "--json"], ["news", "ghost-" + EVIL]],
     "task parents": [["news", EVIL + "g"], ["news", EVIL + "g", "--json"], ["news", "ghost-" + EVIL]],
     "flow submit": [["news", "{config}"], ["news", "{lines}"], ["news", EVIL]],
-    "flow list": [[], ["--json"], ["--job", EVIL]],
+    "flow list": [[], ["--json"], ["--cron", EVIL]],
     "flow show": [["news", "night", "--tasks"], ["news", "night"], ["news", "night", "--json"], ["news", EVIL]],
     "flow wait": [["news", "night", "--timeout", "0"], ["news", EVIL]],
     "task rerun": [["news", EVIL + "g", "--downstream", "--dry-run"], ["news", "ghost-" + EVIL]],

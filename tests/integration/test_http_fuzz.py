@@ -37,7 +37,7 @@ CHOSEN: Final = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-KNOWN: Final = {"project": "news", "taskid": "a", "flow": "nightly", "slot": "news", "job": "daily"}
+KNOWN: Final = {"project": "news", "taskid": "a", "flow": "nightly", "slot": "news", "entry": "daily", "job": "monday"}
 """Names that exist, put into the path of every other request; otherwise nearly all would be about unknown ones."""
 
 LOST: Final = ("/reset", "/clear")

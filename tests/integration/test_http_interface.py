@@ -97,19 +97,19 @@ def test_settings_are_changed_and_forgotten_and_the_log_says_by_whom(web: Web) -
     assert isinstance(entry["number"], str)
 
 
-def test_a_cron_job_is_made_shown_and_forgotten(web: Web) -> None:
+def test_a_cron_entry_is_made_shown_and_forgotten(web: Web) -> None:
     daily = {"cron": "0 3 * * *", "zone": "Europe/Berlin"}
     made = web.got("PUT", "/projects/set/cron/daily", daily)["project"]
-    jobs = web.got("GET", "/projects/set/cron")["jobs"]
+    entries = web.got("GET", "/projects/set/cron")["entries"]
     shown = web.got("GET", "/projects/set/cron/daily")
     gone = web.got("DELETE", "/projects/set/cron/daily")["project"]
 
-    assert [job["job"] for job in made["cron"]] == ["daily"]
-    assert jobs == [shown]
-    assert (shown["job"], shown["setting"], shown["runs"]) == ("daily", daily | {"task": {}}, 0)
+    assert [entry["entry"] for entry in made["cron"]] == ["daily"]
+    assert entries == [shown]
+    assert (shown["entry"], shown["setting"], shown["runs"]) == ("daily", daily | {"task": {}}, 0)
     assert shown["next_at"] == made["cron"][0]["next_at"] > 0
-    assert gone["cron"] == web.got("GET", "/projects/set/cron")["jobs"] == []
-    assert refused(web, "GET", "/projects/set/cron/daily") == (404, "unknown-job", "job")
+    assert gone["cron"] == web.got("GET", "/projects/set/cron")["entries"] == []
+    assert refused(web, "GET", "/projects/set/cron/daily") == (404, "unknown-entry", "entry")
 
 
 def test_the_status_has_no_pages(web: Web) -> None:

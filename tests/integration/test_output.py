@@ -88,7 +88,7 @@ def objects(text: str) -> list[dict[str, Any]]:
 
 LISTS: dict[str, dict[str, Any]] = {
     "project list": {"name": "news", "state": "running"},
-    "cron list": {"project": "news", "job": "daily", "skipped": 0},
+    "cron list": {"project": "news", "entry": "daily", "skipped": 0},
     "operation list": {"action": "retry", "projects": ["news"], "matched": 0},
     "fetcher list": {"name": "web1:4711", "address": "127.0.0.1", "holds": 1, "capacity": 1, "failed": 0},
     "task list news --state ready": {"taskid": "b", "url": "http://site/b"},

@@ -108,7 +108,7 @@ def test_a_watcher_hears_of_its_projects_only(it: Daemon, tmp_path: Path) -> Non
     assert ([each.name for each in changed.projects], changed.gone, changed.counts.ready) == (["news-b"], [], 2)
 
 
-def test_graphs_of_cron_jobs_of_others_can_neither_be_set_nor_seen(it: Daemon, tmp_path: Path) -> None:
+def test_graphs_of_cron_entries_of_others_can_neither_be_set_nor_seen(it: Daemon, tmp_path: Path) -> None:
     tasks = {"load": {}, "sum": {"after": ["load"]}}
     with Client(it.url, key=tmp_path / "web1.key") as mine, Client(it.url, key=tmp_path / "anna.key") as all_:
         with pytest.raises(RequestRejected) as refused:

@@ -35,7 +35,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
             flow.submit()
             it.cron.set("shop", "night", every="1s", overlap="both", tasks={"load": {}, "sum": {"after": ["load"]}})
             it.cron.set("shop", "plain", every="365d")
-            while len([view for view in it.flows.iter("shop") if view.job]) < 2:
+            while len([view for view in it.flows.iter("shop") if view.cron]) < 2:
                 it.projects.get("shop")
             it.cron.set("shop", "night", every="365d", tasks={"load": {}, "other": {}})
             flow = it.flow("maps", "failing")
@@ -135,8 +135,8 @@ def test_a_flow_that_nobody_knows_has_no_page(pages: Pages) -> None:
     assert "flow" in words(pages.page("/projects/shop/flows/ghost", 404))
 
 
-def test_the_last_runs_of_a_cron_job_are_columns_and_their_tasks_rows(client: Client, pages: Pages) -> None:
-    flows = sorted(view.flow for view in client.flows.iter("shop") if view.job)
+def test_the_last_runs_of_a_cron_entry_are_columns_and_their_tasks_rows(client: Client, pages: Pages) -> None:
+    flows = sorted(view.flow for view in client.flows.iter("shop") if view.cron)
     page = pages.page("/projects/shop/cron/night")
 
     head, *rows = table(page, "Tasks of the last 10 runs")
@@ -149,23 +149,23 @@ def test_the_last_runs_of_a_cron_job_are_columns_and_their_tasks_rows(client: Cl
     assert page.xpath("//*[@id='grid']//thead//a/@href") == [f"/projects/shop/flows/{flow}" for flow in flows]
 
 
-def test_the_page_of_a_cron_job_follows_its_flows(client: Client, pages: Pages) -> None:
+def test_the_page_of_a_cron_entry_follows_its_flows(client: Client, pages: Pages) -> None:
     change = pages.first_change("/projects/shop/cron/night")
 
     assert set(change["blocks"]) == {"facts", "grid"}
     assert "blocked" in change["blocks"]["grid"]
 
 
-def test_a_job_without_a_graph_has_a_page_and_an_unknown_one_has_none(pages: Pages) -> None:
+def test_an_entry_without_a_graph_has_a_page_and_an_unknown_one_has_none(pages: Pages) -> None:
     assert "pushes one task" in words(pages.page("/projects/shop/cron/plain").get_element_by_id("grid"))
     assert pages.get("/projects/shop/cron/unknown").status_code == 404
 
 
-def test_flows_of_a_cron_job_share_a_row_that_leads_to_its_runs(client: Client, pages: Pages) -> None:
+def test_flows_of_a_cron_entry_share_a_row_that_leads_to_its_runs(client: Client, pages: Pages) -> None:
     page = pages.page("/projects/shop/flows")
 
     names = [row[0] for row in table(page, "Flows")[1:]]
-    newest = max(view.flow for view in client.flows.iter("shop") if view.job)
-    others = sum(bool(view.job) for view in client.flows.iter("shop")) - 1
+    newest = max(view.flow for view in client.flows.iter("shop") if view.cron)
+    others = sum(bool(view.cron) for view in client.flows.iter("shop")) - 1
     assert sorted(names) == sorted([f"{newest} and {others} earlier", "nightly"])
     assert "/projects/shop/cron/night" in [each.get("href") for each in page.iter("a")]

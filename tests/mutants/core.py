@@ -45,7 +45,7 @@ def _cleared_tasks_of_a_job_counted(replace: Replace) -> None:
     replace(insight, "LIVE", frozenset())
 
 
-def _ticks_of_a_changed_job_wait(replace: Replace) -> None:
+def _ticks_of_a_changed_entry_wait(replace: Replace) -> None:
     replace(cron_times, "_stop_waiting", lambda record: None)
 
 
@@ -530,13 +530,13 @@ MUTANTS: Final = (
         (f"{UNDO}::test_children_in_projects_that_the_operation_does_not_name_are_left_out",),
     ),
     Mutant(
-        "ticks of a job that has changed go on waiting",
-        _ticks_of_a_changed_job_wait,
-        (f"{GRAPHS}::test_a_changed_or_removed_job_lets_no_tick_wait",),
+        "ticks of an entry that has changed go on waiting",
+        _ticks_of_a_changed_entry_wait,
+        (f"{GRAPHS}::test_a_changed_or_removed_entry_lets_no_tick_wait",),
     ),
     Mutant(
         "a flow that failed never keeps a tick from running",
         _after_a_failure_all_runs,
-        (f"{GRAPHS}::test_after_a_flow_that_failed_ticks_are_skipped_until_it_is_a_success_if_the_job_says_so",),
+        (f"{GRAPHS}::test_after_a_flow_that_failed_ticks_are_skipped_until_it_is_a_success_if_the_entry_says_so",),
     ),
 )

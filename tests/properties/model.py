@@ -4,7 +4,7 @@ It does not choose: the fetcher of each task, and the next project, are read fro
 that each choice was allowed (first of its project, in time, at its pace, to a fetcher with room that wants it) and,
 when all is quiet, that no fetcher waits while there is work for it.
 
-    begin_turn    work that the previous turn has left: on_finished, cron jobs
+    begin_turn    work that the previous turn has left: on_finished, cron entries
     push, finish, cancel, …    one for each request
     pass_time     due work;  step    a page of an operation
     hand_out      assignments of the scheduler
@@ -27,7 +27,7 @@ from taskqueue.core.model.undo_rows import OPERATIONS_MOST
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.operations import Bulk
 from taskqueue.protocol.values import Again, Assignment, NewTask, Schedule, TaskCounts, TaskFilter, TaskReport
-from tests.properties.records import OVER, Attempt, Bucket, Job, Lease, Operation, Project, Row, Session, Task
+from tests.properties.records import OVER, Attempt, Bucket, CronEntry, Lease, Operation, Project, Row, Session, Task
 
 RETRIES = 2
 RETRY_DELAY = (8.0, 30.0)
@@ -120,7 +120,7 @@ class Model:
             if name not in self.projects:
                 rate, burst = self.setting(name, "rate"), self.setting(name, "burst")
                 self.projects[name] = Project(Bucket(rate, burst, Fraction(burst), self.now))
-                self.plan_jobs(name, {})
+                self.plan_entries(name, {})
 
     def setting(self, name: str, key: str) -> Any:
         """Return a setting in force; tables are merged key by key."""
@@ -143,20 +143,20 @@ class Model:
         if not self.setting(name, "fail_pause_num") and project.paused_itself:
             self._run(project)
         self._cap_wait(project)
-        self.plan_jobs(name, before)
+        self.plan_entries(name, before)
 
     def _cap_wait(self, project: Project) -> None:
         """Limit each automatic pause to its time from now on, as after a step back of the clock."""
         if project.check_at is not None:
             project.check_at = min(project.check_at, self.wall + PAUSE_TIME)
 
-    def plan_jobs(self, name: str, before: dict[str, Any]) -> None:
-        """Plan new and changed jobs, and forget those that are gone."""
-        project, jobs = self.projects[name], self.setting(name, "cron")
-        project.jobs = {job: record for job, record in project.jobs.items() if job in jobs}
-        for job, settings in jobs.items():
-            record = project.jobs.setdefault(job, Job(settings, 0.0, self.wall))
-            if before.get(job) != settings or not record.next_at:
+    def plan_entries(self, name: str, before: dict[str, Any]) -> None:
+        """Plan new and changed cron entries, and forget those that are gone."""
+        project, entries = self.projects[name], self.setting(name, "cron")
+        project.entries = {entry: record for entry, record in project.entries.items() if entry in entries}
+        for entry, settings in entries.items():
+            record = project.entries.setdefault(entry, CronEntry(settings, 0.0, self.wall))
+            if before.get(entry) != settings or not record.next_at:
                 record.settings, record.next_at = settings, _tick_after(settings, self.wall)
 
     def finisher(self, name: str) -> str:
@@ -201,7 +201,7 @@ class Model:
         fresh.failures, fresh.check_at, fresh.until = old.failures, old.check_at, old.until
         fresh.phase, fresh.failed_checks, fresh.neutral_checks = old.phase, old.failed_checks, old.neutral_checks
         fresh.holds = old.holds
-        self.plan_jobs(name, {})
+        self.plan_entries(name, {})
 
     def revoke_all(self, name: str) -> None:
         for task in self.projects[name].tasks.values():
@@ -583,7 +583,7 @@ class Model:
             self._tick(name)
 
     def _set_clocks(self, now: float, wall: float) -> None:
-        """Set the clocks; after a step back jobs are planned anew, and no pause or hold is longer."""
+        """Set the clocks; after a step back cron entries are planned anew, and no pause or hold is longer."""
         elapsed = now - self.now
         step = wall - self.wall - elapsed
         if step < -60:
@@ -593,8 +593,8 @@ class Model:
                     project.check_at = min(project.check_at, wall + PAUSE_TIME)
                 if project.until is not None:
                     project.until += step
-                for job in project.jobs.values():
-                    job.next_at = _tick_after(job.settings, wall - elapsed)
+                for entry in project.entries.values():
+                    entry.next_at = _tick_after(entry.settings, wall - elapsed)
         self.now, self.wall = now, wall
 
     def _push_own(self, name: str, template: dict[str, Any] | None, taskid: str, url: str) -> None:
@@ -605,7 +605,7 @@ class Model:
             self._carry_out(name, task, new, self._decide(task, schedule), 0)
 
     def _tick(self, name: str) -> None:
-        for job, record in self.projects[name].jobs.items():
+        for entry, record in self.projects[name].entries.items():
             if record.next_at > self.wall:
                 continue
             last = self.projects[name].tasks.get(record.taskid)
@@ -613,7 +613,7 @@ class Model:
                 record.skipped += 1
             else:
                 record.runs += 1
-                record.taskid = f"cron.{job}"
+                record.taskid = f"cron.{entry}"
                 self._push_own(name, record.settings.get("task", {}), record.taskid, "")
             record.last_at, record.next_at = self.wall, _tick_after(record.settings, self.wall)
 
@@ -915,7 +915,7 @@ class Model:
 
     def _wall_times(self, project: Project) -> list[float]:
         times = [task.at for task in project.in_state("delayed")]
-        times += [job.next_at for job in project.jobs.values()]
+        times += [entry.next_at for entry in project.entries.values()]
         times += [project.check_at] if project.state == "paused" and project.check_at is not None else []
         times += [] if project.until is None else [project.until]
         return times + (list(project.holds.values()) if self._is_held(project) else [])
@@ -1058,9 +1058,9 @@ class Model:
         for project in self.projects.values():
             if project.check_at is not None:
                 project.check_at = min(project.check_at, wall + PAUSE_TIME)
-            for job in project.jobs.values():
-                since = job.last_at if job.settings.get("missed") == "once" else max(job.last_at, wall - 60)
-                job.next_at = _tick_after(job.settings, min(since, wall))
+            for entry in project.entries.values():
+                since = entry.last_at if entry.settings.get("missed") == "once" else max(entry.last_at, wall - 60)
+                entry.next_at = _tick_after(entry.settings, min(since, wall))
         self.make_projects(*self.sections)
 
 

@@ -139,8 +139,8 @@ class Bucket:
 
 
 @dataclass
-class Job:
-    """Cron job: its next run, its last run, and the taskid that it pushed last."""
+class CronEntry:
+    """Cron entry: its next run, its last run, and the taskid that it pushed last."""
 
     settings: dict[str, Any]
     next_at: float
@@ -173,7 +173,7 @@ class Project:
     armed: bool = False
     finished: int = 0
     holds: dict[str, float] = field(default_factory=dict)
-    jobs: dict[str, Job] = field(default_factory=dict)
+    entries: dict[str, CronEntry] = field(default_factory=dict)
     ghosts: dict[str, int] = field(default_factory=dict)
     cleared: int | None = None
     is_sorting: bool = False

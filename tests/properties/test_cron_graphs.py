@@ -1,6 +1,6 @@
-"""Random ticks of a cron job with a graph, beside a naive model: lists of flows and of waiting ticks.
+"""Random ticks of a cron entry with a graph, beside a naive model: lists of flows and of waiting ticks.
 
-The graph is a pair of tasks. At each minute the job ticks; in between a flow ends in some way, one that has failed is
+The graph is a pair of tasks. At each minute the entry ticks; in between a flow ends in some way, one that has failed is
 retried, or the daemon is killed.
 """
 
@@ -35,7 +35,7 @@ class Flow:
 
 @dataclass
 class Model:
-    """Job as the rules describe it."""
+    """Entry as the rules describe it."""
 
     overlap: str
     after_failure: str
@@ -78,19 +78,19 @@ class Model:
 
 
 class Play:
-    """World with the job, drawn from a seed, and its model."""
+    """World with the entry, drawn from a seed, and its model."""
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = Random(seed)
         self.model = Model(rng.choice(("skip", "wait", "both")), rng.choice(("run", "skip")), rng.choice((1, 3, 10)))
-        job: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "every": "1m",
             "missed": "once",
             "overlap": self.model.overlap,
             "keep_flows": self.model.keep,
         }
-        job |= {"after_failure": self.model.after_failure, "tasks": {"sum": {"after": ["load"]}, "load": {}}}
-        news: dict[str, Any] = {"cron": {"night": job}, "fail_pause_num": 0}
+        entry |= {"after_failure": self.model.after_failure, "tasks": {"sum": {"after": ["load"]}, "load": {}}}
+        news: dict[str, Any] = {"cron": {"night": entry}, "fail_pause_num": 0}
         defaults = {"rate": inf, "processing_timeout": 86_400.0}
         heads = rng.choice((2, 4096))
         self.world = World(CoreConfig(defaults, {"news": news}, head_tasks=heads, fetcher_timeout=86_400.0))
@@ -138,19 +138,19 @@ class Play:
         self.world.settle()
 
     def compare(self) -> None:
-        (job,) = self.world.project().cron
+        (entry,) = self.world.project().cron
         request = FlowList(session="person", n=self.world.n(), project="news")
         views = self.world.ask(FlowsReply, request).flows
         model = self.model
         assert [(view.flow, view.state) for view in views] == [
             (f"night-{flow.tick}", flow.state) for flow in sorted(model.flows, key=lambda flow: flow.tick)
         ]
-        assert (job.runs, job.skipped, job.waiting) == (model.runs, model.skipped, len(model.waiting))
+        assert (entry.runs, entry.skipped, entry.waiting) == (model.runs, model.skipped, len(model.waiting))
 
 
 @settings(max_examples=20 * TIMES)
 @given(seed=st.integers(0, 1 << 32))
-def test_whatever_happens_to_the_flows_of_a_job_its_ticks_do_as_the_naive_model_says(seed: int) -> None:
+def test_whatever_happens_to_the_flows_of_an_entry_its_ticks_do_as_the_naive_model_says(seed: int) -> None:
     play = Play(seed)
 
     for _ in range(25):

@@ -1,10 +1,10 @@
-"""Laws of whole projects, judged by writes: when they finish, how many tasks are processing, when their jobs run.
+"""Laws of whole projects, judged by writes: when they finish, how many tasks are processing, when their entries run.
 
 F1   a project finishes when no ordinary task of it is live and no client keeps it open; once for each time it had work
 F2   each finish has its event and its ``on_finished`` task; in calm, none is missing
 C1   a project that is not running or checking dispatches nothing; at most three checks of one phase are processing
 C2   no project has more processing tasks than its ``max_processing``
-C3   a cron job runs once for a tick, and once a turn
+C3   a cron entry runs once for a tick, and once a turn
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from taskqueue.core.model.now import Now
 from taskqueue.core.model.records import ProjectRecord
 from taskqueue.core.model.task import OVER, PROCESSING
-from tests.simulation.tasks import GRAPH_JOB, ON_FINISHED, recurs
+from tests.simulation.tasks import GRAPH_ENTRY, ON_FINISHED, recurs
 from tests.simulation.truth import Name, Run, Shown, Truth
 from tests.simulation.world import Violation
 
@@ -101,7 +101,7 @@ class Crowds:
             given = [name for name in handed if name.project == record.name]
             self._check_state(record, given)
             self._check_out(record, given)
-            self._check_jobs(record, turn.now)
+            self._check_entries(record, turn.now)
             self._truth.journal.put(self._truth.records, record.number, _shown(record))
 
     def _check_state(self, record: ProjectRecord, given: list[Name]) -> None:
@@ -125,13 +125,13 @@ class Crowds:
         if len(out) > most:
             raise Violation("C2", given[0].taskid, f"{record.name} has {len(out)} tasks out, {most} are allowed")
 
-    def _check_jobs(self, record: ProjectRecord, now: Now) -> None:
-        jobs: dict[str, Any] = self._paces.setting(record.name, record.overrides, "cron", {})
-        for job, kept in record.cron.items():
-            if job == GRAPH_JOB:
+    def _check_entries(self, record: ProjectRecord, now: Now) -> None:
+        entries: dict[str, Any] = self._paces.setting(record.name, record.overrides, "cron", {})
+        for entry, kept in record.cron.items():
+            if entry == GRAPH_ENTRY:
                 continue  # law W4
-            key, heeded = (record.number, job), kept.runs + kept.skipped
-            every = int(jobs[job]["every"][:-1]) if job in jobs else 1
+            key, heeded = (record.number, entry), kept.runs + kept.skipped
+            every = int(entries[entry]["every"][:-1]) if entry in entries else 1
             run = self._truth.runs.get(key)
             if run is None or heeded < run.heeded or every != run.every:
                 fresh = Run(heeded, every, int(now.wall // every), now.wall)
@@ -141,28 +141,32 @@ class Crowds:
 
     def _run(self, project: str, key: tuple[int, str], before: Run, run: Run) -> None:
         if run.heeded > before.heeded + 1:
-            raise Violation("C3", project, f"job {key[1]} has run {run.heeded - before.heeded} times in a turn")
+            raise Violation("C3", project, f"entry {key[1]} has run {run.heeded - before.heeded} times in a turn")
         was_put_back = before.lowest // before.every < before.tick
         if run.tick <= before.tick and not was_put_back:
-            raise Violation("C3", project, f"job {key[1]} has run twice for one tick")
+            raise Violation("C3", project, f"entry {key[1]} has run twice for one tick")
         self._truth.journal.put(self._truth.runs, key, run)
 
     def pushed(self, turn: Round) -> list[tuple[Name, bool]]:
-        """List (task, surely): tasks that jobs pushed at the beginning of a turn; not surely if the turn then removed
-        the job."""
+        """List (task, surely): tasks that entries pushed at the beginning of a turn; not surely if the turn then
+        removed the entry."""
         rows = []
         for record in turn.kept.projects:
             shown = self._truth.records.get(record.number)
             before = shown.runs if shown is not None else {}
-            ran = [job for job, kept in record.cron.items() if kept.runs > before.get(job, 0) and job != GRAPH_JOB]
-            rows += [(Name(record.name, f"cron.{job}"), True) for job in ran]
-            removed = [job for job in before if job not in record.cron and job != GRAPH_JOB]
-            rows += [(Name(record.name, f"cron.{job}"), False) for job in removed]
+            ran = [
+                entry
+                for entry, kept in record.cron.items()
+                if kept.runs > before.get(entry, 0) and entry != GRAPH_ENTRY
+            ]
+            rows += [(Name(record.name, f"cron.{entry}"), True) for entry in ran]
+            removed = [entry for entry in before if entry not in record.cron and entry != GRAPH_ENTRY]
+            rows += [(Name(record.name, f"cron.{entry}"), False) for entry in removed]
         return rows
 
 
 def _shown(record: ProjectRecord) -> Shown:
     is_owed = record.armed and not record.unfinished and not record.holds
     check_at = record.pause.check_at if record.state == "paused" else 0.0
-    runs = {job: kept.runs for job, kept in record.cron.items()}
+    runs = {entry: kept.runs for entry, kept in record.cron.items()}
     return Shown(record.name, record.state, record.finished, check_at, record.pause.until, runs, is_owed)

@@ -20,7 +20,7 @@ S16  with synced hand-outs no task leaves for a fetcher before its lease is on d
 L1   in calm, every accepted task ends                                                 (play)
 L2   the scheduler never sleeps past due work                                          (sleep)
 L3   the scheduler is awake only if there is work                                      (sleep)
-F1 F2 C1 C2 C3   ends of projects, their processing tasks, runs of jobs       (crowds)
+F1 F2 C1 C2 C3   ends of projects, their processing tasks, runs of entries    (crowds)
 F3   each task that fails for good leads to one task of ``on_failure``, in its commit
 O1   a bulk operation changes each old task that it selects once              (bulks)
 O2   an undo gives tasks back what they were, unless they have changed since  (bulks)
@@ -320,7 +320,7 @@ class Judge:
         self._submit_graphs(turn)
 
     def _submit_graphs(self, turn: Round) -> None:
-        """Record the tasks of flows that cron jobs have submitted."""
+        """Record the tasks of flows that cron entries have submitted."""
         numbers = {facts.number: name for name, facts in self.truth.projects.items()}
         for name, item in self.streams.submitted(turn, numbers):
             if self._states(name) != {UNKNOWN}:

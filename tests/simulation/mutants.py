@@ -604,14 +604,14 @@ def _ticks_replayed(replace_: Replace) -> None:
     def run(turn: TurnState, project: Project, each: DueTick) -> None:
         original(turn, project, each)
         if not each.has_waited:
-            project.ticks[each.name] = original_next_run(each.job, turn.state.environment, each.at)
+            project.ticks[each.name] = original_next_run(each.entry, turn.state.environment, each.at)
 
     original_next_run = cron_times.next_run
     original = replace_(cron, "_run", run)
 
 
-def _flows_of_a_job_overlap(replace_: Replace) -> None:
-    replace_(FlowTable, "running_of_job", lambda self, project, job: 0)
+def _flows_of_a_cron_entry_overlap(replace_: Replace) -> None:
+    replace_(FlowTable, "running_of_cron", lambda self, project, cron: 0)
 
 
 def _graphs_without_edges(replace_: Replace) -> None:
@@ -1109,8 +1109,8 @@ MUTANTS: Final = (
     Mutant("a rerun holds nothing", "S11", _reruns_hold_nothing, graphs=True),
     Mutant("a link lets go of what a rerun holds", "S11", _links_let_go_of_what_a_rerun_holds, graphs=True),
     Mutant("a crash forgets how far flows are", "W1 W2", _crash_forgets_how_far_flows_are, graphs=True),
-    Mutant("flows of a cron job overlap", "W4", _flows_of_a_job_overlap, graphs=True),
-    Mutant("graphs of cron jobs have no edges", "G1", _graphs_without_edges, graphs=True),
+    Mutant("flows of a cron entry overlap", "W4", _flows_of_a_cron_entry_overlap, graphs=True),
+    Mutant("graphs of cron entries have no edges", "G1", _graphs_without_edges, graphs=True),
     Mutant("of ticks that wait the last one comes first", "W4", _last_waiting_tick_first, graphs=True),
     Mutant("awaited without children, for ever", "G4 S12", _awaited_for_ever, graphs=True),
     Mutant("no slot waits after a start", "S13", _no_slot_waits_after_a_start, slotted=True),

@@ -3,9 +3,9 @@
 W1   each task of an accepted flow is made in exactly one turn, in the order in which it was staged
 W2   when all is quiet: a flow that was not cancelled has all its tasks, and counts each under its state
 W3   staged tasks belong to an existing flow
-W4   a cron job with a graph submits, for each of its ticks and not before, at most one flow, with all of its tasks; the
-     ticks come in order, those that wait in that of their arrival; unless flows may overlap, all earlier flows of the
-     job have ended
+W4   a cron entry with a graph submits, for each of its ticks and not before, at most one flow, with all of its tasks;
+     the ticks come in order, those that wait in that of their arrival; unless flows may overlap, all earlier flows of
+     the entry have ended
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Seen(NamedTuple):
     ended: int
     is_cancelled: bool
     counts: tuple[int, ...]
-    job: str = ""
+    cron: str = ""
     is_over: bool = False
 
     def name_of(self, place: int) -> Name:
@@ -50,9 +50,9 @@ class Seen(NamedTuple):
         return Name(self.project, self.tasks[place]["taskid"])
 
 
-def _members(record: FlowRecord, job: Message, staged: list[NewTask]) -> Iterable[Message]:
-    """Yield the tasks of a cron job's flow, as its settings describe them, in the order of the flow."""
-    tasks = {f"{record.name}.{name}": said for name, said in job["tasks"].items()}
+def _members(record: FlowRecord, entry: Message, staged: list[NewTask]) -> Iterable[Message]:
+    """Yield the tasks of a cron entry's flow, as its settings describe them, in the order of the flow."""
+    tasks = {f"{record.name}.{name}": said for name, said in entry["tasks"].items()}
     if sorted(tasks) != sorted(item.taskid for item in staged) or record.unrolled != len(tasks):
         raise Violation("W4", record.name, f"it has {record.unrolled} tasks, of {list(tasks)}")
     for item in staged:
@@ -77,29 +77,29 @@ class Streams:
                 self._truth.journal.put(self._truth.ticks, key, (tick, now.wall))
 
     def submitted(self, turn: Round, numbers: Mapping[int, str]) -> Iterable[tuple[Name, Message]]:
-        """Yield the tasks of flows that cron jobs have submitted at the beginning of the turn: law W4."""
+        """Yield the tasks of flows that cron entries have submitted at the beginning of the turn: law W4."""
         for record in turn.kept.flows:
-            if record.job and record.number not in self._truth.flows:
+            if record.cron and record.number not in self._truth.flows:
                 project = numbers[record.project]
                 overrides = self._truth.projects[project].overrides
-                job: Message = self._paces.setting(project, overrides, "cron", {})[record.job]
-                self._check_tick(record, project, job, turn.now)
+                entry: Message = self._paces.setting(project, overrides, "cron", {})[record.cron]
+                self._check_tick(record, project, entry, turn.now)
                 tasks = tuple(
-                    _members(record, job, [each.task for each in turn.kept.staged if each.flow == record.number])
+                    _members(record, entry, [each.task for each in turn.kept.staged if each.flow == record.number])
                 )
-                seen = Seen(project, record.name, tasks, len(tasks), 0, is_cancelled=False, counts=(), job=record.job)
+                seen = Seen(project, record.name, tasks, len(tasks), 0, is_cancelled=False, counts=(), cron=record.cron)
                 for place, item in enumerate(tasks):
                     self._truth.journal.put(self._truth.flow_of, seen.name_of(place), record.number)
                     yield seen.name_of(place), item
                 self._truth.journal.put(self._truth.flows, record.number, seen)
 
-    def _check_tick(self, record: FlowRecord, project: str, job: Message, now: Now) -> None:
-        key = record.project, record.job
+    def _check_tick(self, record: FlowRecord, project: str, entry: Message, now: Now) -> None:
+        key = record.project, record.cron
         last, lowest = self._truth.ticks.get(key, (0.0, inf))
         if (
             record.tick > self._latest  # a tick that waits may be of a time before the clock was put back
-            or record.tick % int(job["every"][:-1])
-            or record.name != f"{record.job}-{record.tick:.0f}"
+            or record.tick % int(entry["every"][:-1])
+            or record.name != f"{record.cron}-{record.tick:.0f}"
         ):
             raise Violation("W4", record.name, f"it is the flow of {record.tick}, at {now.wall}")
         if record.tick <= last <= lowest:
@@ -107,8 +107,8 @@ class Streams:
         waiting = self._truth.waiting.get(key, ())
         if record.tick not in waiting[:1] and waiting:
             raise Violation("W4", record.name, f"of {waiting}, which wait, the first one comes first")
-        others = [seen for seen in self._truth.flows.values() if (seen.project, seen.job) == (project, record.job)]
-        if job["overlap"] != "both" and not all(seen.is_over for seen in others):
+        others = [seen for seen in self._truth.flows.values() if (seen.project, seen.cron) == (project, record.cron)]
+        if entry["overlap"] != "both" and not all(seen.is_over for seen in others):
             raise Violation("W4", record.name, f"{others[-1].name} has not ended")
         self._truth.journal.put(self._truth.ticks, key, (record.tick, now.wall))
 
@@ -124,11 +124,11 @@ class Streams:
         made: list[tuple[Name, Message]] = []
         ended: list[Name] = []
         for project in turn.kept.projects:
-            for job, kept in project.cron.items():
-                waited = self._truth.waiting.get((project.number, job), ())
+            for entry, kept in project.cron.items():
+                waited = self._truth.waiting.get((project.number, entry), ())
                 still = tuple(tick for tick in waited if tick in kept.waiting)
                 more = tuple(tick for tick in kept.waiting if tick not in waited)
-                self._truth.journal.put(self._truth.waiting, (project.number, job), still + more)
+                self._truth.journal.put(self._truth.waiting, (project.number, entry), still + more)
         for number in turn.kept.dropped_flows:
             self._truth.journal.drop(self._truth.flows, number)
         for record in turn.kept.flows:

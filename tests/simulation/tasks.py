@@ -20,8 +20,8 @@ ON_FAILURE: Final = "on_failure."
 """Beginning of the taskids of tasks that are made for failed ones, which these end with."""
 GROUP: Final = "g"
 SHARED: Final = "both"
-GRAPH_JOB: Final = "night"
-"""Name of the cron jobs that submit graphs."""
+GRAPH_ENTRY: Final = "night"
+"""Name of the cron entries that submit graphs."""
 ORDERS: Final = ("arrival", "due", "newest")
 """Values of the setting ``order``."""
 

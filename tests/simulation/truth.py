@@ -132,7 +132,7 @@ class Facts(NamedTuple):
 
 class Shown(NamedTuple):
     """Project as it was written last: how often it has finished, times of its next check and of the end of its pause
-    (unix seconds; 0: none), runs of its jobs, and whether it still has to finish."""
+    (unix seconds; 0: none), runs of its cron entries, and whether it still has to finish."""
 
     name: str
     state: str
@@ -144,7 +144,7 @@ class Shown(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Last run of a cron job: number of its ticks, time of the last one, wall time then, and lowest wall time since."""
+    """Last run of a cron entry: number of its ticks, time of the last one, wall time then, and lowest one since."""
 
     heeded: int
     every: int
@@ -230,7 +230,7 @@ class Truth:
         fed: by project, whether it has had work since it last finished.
         holds: by (project, session), unix seconds until which it is kept open.
         checks: by (project number, phase), tokens of the checks that are processing.
-        runs: by (project number, job).
+        runs: by (project number, cron entry).
         progress: by operation.
         operating: numbers of all operations that have not ended.
         touches: tasks that operations have changed.
@@ -247,8 +247,8 @@ class Truth:
         stages: by project and flow, the tasks that were staged last.
         flows: by number, accepted flows.
         flow_of: number of the flow that made a task last.
-        ticks: by (project number, cron job with a graph), tick of its last flow, and the lowest wall time since.
-        waiting: by (project number, cron job), ticks that wait for the end of a flow, in the order of their arrival.
+        ticks: by (project number, cron entry with a graph), tick of its last flow, and the lowest wall time since.
+        waiting: by (project number, cron entry), ticks that wait for the end of a flow, in the order of their arrival.
         draining: by session, whether it gets no tasks, by the drain of its name or its last welcome.
     """
 

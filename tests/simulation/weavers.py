@@ -13,7 +13,7 @@ from taskqueue.settings.settings import CoreConfig, Layer
 from tests.simulation.cast import MOST_PENDING, Fetcher
 from tests.simulation.client import Client, Message, Told
 from tests.simulation.planners import Planner
-from tests.simulation.tasks import GRAPH_JOB, ORDERS
+from tests.simulation.tasks import GRAPH_ENTRY, ORDERS
 from tests.simulation.world import World
 
 PROJECTS: Final = ("g0", "g1")
@@ -157,7 +157,7 @@ class Meddler:
 
 
 class Timekeeper:
-    """Operator who sets cron jobs with graphs, and in calm takes them back."""
+    """Operator who sets cron entries with graphs, and in calm takes them back."""
 
     def __init__(self, world: World, told: Told) -> None:
         self._world = world
@@ -173,7 +173,7 @@ class Timekeeper:
             self._world.clock.after(CALM_SECONDS, self._take_back)
             return
         rng, project = self._rng, self._rng.choice(PROJECTS)
-        job: Message = {
+        entry: Message = {
             "every": rng.choice(("2s", "7s", "20s", "60s")),
             "missed": rng.choice(("skip", "once")),
             "overlap": rng.choice(("skip", "wait", "wait", "both")),
@@ -181,7 +181,7 @@ class Timekeeper:
             "keep_flows": rng.choice((1, 3, 10)),
             "tasks": self._graph(),
         }
-        self._client.ask("project-set", project=project, settings={"cron": {GRAPH_JOB: job}})
+        self._client.ask("project-set", project=project, settings={"cron": {GRAPH_ENTRY: entry}})
         self._wait()
 
     def _graph(self) -> Message:

@@ -162,7 +162,7 @@ class TestNextRun:
         assert runs(expression, zone, after, 2) == expected
 
     @pytest.mark.parametrize("after", ["2026-10-25T02:45+02:00", "2026-10-25T02:10+01:00", "2026-10-25T02:30+01:00"])
-    def test_a_daemon_that_starts_in_the_repeated_hour_does_not_run_the_job_again(self, after: str) -> None:
+    def test_a_daemon_that_starts_in_the_repeated_hour_does_not_run_the_entry_again(self, after: str) -> None:
         assert runs("30 2 * * *", BERLIN, after, 1) == ["2026-10-26T02:30+01:00"]
 
     @pytest.mark.parametrize("change", ["2026-03-29T01:00Z", "2026-10-25T01:00Z"])
@@ -539,7 +539,7 @@ def test_runs_come_one_after_the_other_and_are_the_same_from_wherever_one_looks(
 
 @settings(max_examples=100, deadline=None)
 @given(minute=st.integers(0, 59), hour=st.integers(0, 23), zone=st.sampled_from([BERLIN, NEW_YORK]), at=moments)
-def test_a_job_for_a_time_of_day_runs_once_on_every_day(minute: int, hour: int, zone: str, at: float) -> None:
+def test_an_entry_for_a_time_of_day_runs_once_on_every_day(minute: int, hour: int, zone: str, at: float) -> None:
     midnight = datetime.fromtimestamp(at, UTC).astimezone(ZoneInfo(zone)).replace(hour=0, minute=0, second=0)
     first = midnight.date()
 

@@ -1,4 +1,4 @@
-"""``taskqueue cron``: list, set and remove the jobs that push a task, or submit a flow, again and again."""
+"""``taskqueue cron``: list, set and remove the entries that push a task, or submit a flow, again and again."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from taskqueue.display.json_values import as_plain
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
-    from taskqueue.protocol.projects import CronJob, Project
+    from taskqueue.protocol.projects import CronEntry, Project
 
 
 FOR_GRAPHS: Final = ("overlap", "after_failure", "keep_flows")
-"""Parameters that only a job with a graph takes."""
+"""Parameters that only an entry with a graph takes."""
 
 
 @click.group()
 def cron() -> None:
-    """List, set and remove cron jobs.
+    """List, set and remove cron entries.
 
-    A job is a task, or a graph of tasks, that the daemon makes again and again. The config may have jobs, too:
-    [projects.NAME.cron.JOB].
+    An entry is a task, or a graph of tasks, that the daemon makes again and again. The config may have entries, too:
+    [projects.NAME.cron.ENTRY].
 
     \b
     Example:
@@ -42,8 +42,8 @@ def cron() -> None:
 @projects_argument
 @json_lines_option
 @daemon_options
-def list_jobs(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
-    """List cron jobs and their next runs.
+def list_entries(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
+    """List cron entries and their next runs.
 
     Times are local to this machine. A run is skipped while the task of the last one is unfinished; of a graph, see
     --overlap of `taskqueue cron set`. Why the last run of a graph was skipped is said below the table.
@@ -61,23 +61,23 @@ def list_jobs(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
 
     tables.show(project_tables.of_cron(views))
     for view in views:
-        for job in view.cron:
-            if job.problem:
-                say(f"{view.name}: {job.job}: the last run was skipped: {job.problem}")
+        for entry in view.cron:
+            if entry.problem:
+                say(f"{view.name}: {entry.entry}: the last run was skipped: {entry.problem}")
 
 
 def _told(views: Iterable[Project]) -> Iterator[dict[str, object]]:
-    """Yield each job with its project and its setting."""
+    """Yield each entry with its project and its setting."""
     for view in views:
-        jobs = view.settings.get("cron")
-        for job in view.cron:
-            setting = jobs.get(job.job) if isinstance(jobs, dict) else None
-            yield {"project": view.name, **as_plain(job), "setting": setting}
+        entries = view.settings.get("cron")
+        for entry in view.cron:
+            setting = entries.get(entry.entry) if isinstance(entries, dict) else None
+            yield {"project": view.name, **as_plain(entry), "setting": setting}
 
 
 @cron.command("set")
 @click.argument("project", type=project_name)
-@click.argument("job")
+@click.argument("entry")
 @click.option("--cron", metavar="CRON", default="", help="Cron expression of the runs.")
 @click.option("--every", metavar="DURATION", default="", help="Time from one run to the next.")
 @click.option("--zone", default="UTC", show_default=True, help="Time zone of --cron, such as Europe/Berlin.")
@@ -97,15 +97,17 @@ def _told(views: Iterable[Project]) -> Iterator[dict[str, object]]:
 @click.option("--after-failure", type=click.Choice(["run", "skip"]), help="Run after a flow that failed.")
 @click.option("--keep-flows", type=click.IntRange(1, 100), help="Ended flows that are remembered; 10.")
 @daemon_options
-def set_job(project: str, job: str, url: str, body: str | None, file: str | None, daemon: Daemon, **said: Any) -> None:
-    """Create or replace a cron job.
+def set_entry(
+    project: str, entry: str, url: str, body: str | None, file: str | None, daemon: Daemon, **said: Any
+) -> None:
+    """Create or replace a cron entry.
 
-    Applies at once and until `remove`, and wins over a job of this name in the config. A taskid with {tick} makes a new
-    task each time; otherwise one task runs again and again.
+    Applies at once and until `remove`, and wins over an entry of this name in the config. A taskid with {tick} makes a
+    new task each time; otherwise one task runs again and again.
 
-    With --flow each run submits the tasks of the file as a flow, called JOB-TICK after the run's unix seconds. A task's
-    taskid is JOB-TICK.NAME, or its own, which needs {tick}. `after` names tasks of the file only. While an earlier
-    flow of the job is unfinished, a run is skipped, waits, or runs beside it (--overlap).
+    With --flow each run submits the tasks of the file as a flow, called ENTRY-TICK after the run's unix seconds. A
+    task's taskid is ENTRY-TICK.NAME, or its own, which needs {tick}. `after` names tasks of the file only. While an
+    earlier flow of the entry is unfinished, a run is skipped, waits, or runs beside it (--overlap).
 
     \b
     Example:
@@ -126,39 +128,39 @@ def set_job(project: str, job: str, url: str, body: str | None, file: str | None
     sent = json_of("--body", body) if body is not None else None
     with daemon.client() as client:
         client.projects.get(project)  # The daemon would make one that is unknown, after a slip of the pen.
-        made = client.cron.set(project, job, url=url, body=sent, **said, **for_graphs)
-    say(f"{project}: {job} {_next(made)}")
+        made = client.cron.set(project, entry, url=url, body=sent, **said, **for_graphs)
+    say(f"{project}: {entry} {_next(made)}")
 
 
 def _graph(file: str) -> dict[str, dict[str, Any]]:
-    """Read the tasks of a flow file, as a job has them."""
+    """Read the tasks of a flow file, as an entry has them."""
     from taskqueue.cli.input.flow_file import parse, text_of
 
     name = "stdin" if file == STDIN else file
-    return parse(name, text_of(file)).for_job()
+    return parse(name, text_of(file)).for_cron()
 
 
 @cron.command()
 @click.argument("project", type=project_name)
-@click.argument("job")
+@click.argument("entry")
 @daemon_options
-def remove(project: str, job: str, daemon: Daemon) -> None:
-    """Remove a cron job made by set.
+def remove(project: str, entry: str, daemon: Daemon) -> None:
+    """Remove a cron entry made by set.
 
-    A job of this name in the config applies again.
+    An entry of this name in the config applies again.
 
     \b
     Example:
       taskqueue cron remove news daily
     """
     with daemon.client() as client:
-        client.cron.remove(project, job)
-        left = next((each for each in client.cron.list(project) if each.job == job), None)
-    say(f"{project}: {job} {_next(left)}")
+        client.cron.remove(project, entry)
+        left = next((each for each in client.cron.list(project) if each.entry == entry), None)
+    say(f"{project}: {entry} {_next(left)}")
 
 
-def _next(job: CronJob | None) -> str:
-    """Describe the next run: ``runs next at …``, or ``removed`` without a job."""
-    if job is None:
+def _next(entry: CronEntry | None) -> str:
+    """Describe the next run: ``runs next at …``, or ``removed`` without an entry."""
+    if entry is None:
         return "removed"
-    return f"runs next at {local(job.next_at)}" if job.next_at else "never runs"
+    return f"runs next at {local(entry.next_at)}" if entry.next_at else "never runs"

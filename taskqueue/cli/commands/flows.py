@@ -119,29 +119,29 @@ def _bar(total: int) -> Iterator[Callable[[int], object] | None]:
 
 @flow.command("list")
 @projects_argument
-@click.option("--job", metavar="JOB", help="Flows of this cron job, each in a row.")
+@click.option("--cron", metavar="NAME", help="Flows of this cron entry, each in a row.")
 @json_lines_option
 @daemon_options
-def list_flows(projects: tuple[str, ...], job: str | None, as_json: bool, daemon: Daemon) -> None:
+def list_flows(projects: tuple[str, ...], cron: str | None, as_json: bool, daemon: Daemon) -> None:
     """List flows, newest first.
 
-    The flows of a cron job share a row: the newest one, and how many more there are.
+    The flows of a cron entry share a row: the newest one, and how many more there are.
 
     \b
     Example:
       taskqueue flow list
-      taskqueue flow list shop --job night
+      taskqueue flow list shop --cron night
       taskqueue flow list shop --json | jq -r 'select(.state == "failed") | .flow'
     """
     with daemon.client() as client:
         found = chain.from_iterable(map(client.flows.iter, set(projects) or [""]))
-        views = sorted((view for view in found if job in (None, view.job)), key=lambda view: -view.began_at)
+        views = sorted((view for view in found if cron in (None, view.cron)), key=lambda view: -view.began_at)
     if as_json:
         print_lines(views)
         return
     from taskqueue.cli.output import flow_tables, tables
 
-    tables.show(flow_tables.of_groups(views) if job is None else flow_tables.of_flows(views))
+    tables.show(flow_tables.of_groups(views) if cron is None else flow_tables.of_flows(views))
 
 
 @flow.command()

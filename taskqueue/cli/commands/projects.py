@@ -73,7 +73,7 @@ def list_projects(group: str | None, as_json: bool, daemon: Daemon) -> None:
 @json_lines_option
 @daemon_options
 def show(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
-    """Show counts, pauses, cron jobs and settings.
+    """Show counts, pauses, cron and settings.
 
     Each setting shows where it comes from: `project set`, the project's section of the config file, the section
     [defaults] there, or its default. In a shared bucket a project has no rate of its own unless one is set.

@@ -40,10 +40,10 @@ from taskqueue.settings.graph_order import Cycle, parents_first
 KEYS: Final = ("flow", "defaults", "tasks")
 OUTSIDE: Final = ("project", "taskid")
 NOT_FOR_ALL: Final = ("url", "taskid", "after")
-OF_JOBS: Final = (
+OF_CRON: Final = (
     "url", "taskid", "fetch", "process", "save", "body", "priority", "retries", "age", "timeout", "on_parent_failure",
 )  # fmt: skip
-"""Keys of a task besides ``after`` that one of a cron job may have."""
+"""Keys of a task besides ``after`` that one of a cron entry may have."""
 
 Describe = Callable[..., FlowTask]
 """``client.flow(…).task``, or a function with its parameters."""
@@ -84,20 +84,22 @@ class FlowFile(NamedTuple):
             except (ValueError, TypeError) as error:
                 _refuse(self.name, f"tasks.{name}.{error}")
 
-    def for_job(self) -> dict[str, dict[str, Any]]:
-        """Return the tasks as those of a cron job, by name.
+    def for_cron(self) -> dict[str, dict[str, Any]]:
+        """Return the tasks as those of a cron entry, by name.
 
         Raises:
-            click.ClickException: a task has what a task of a job can't have.
+            click.ClickException: a task has what a task of an entry can't have.
         """
-        return {name: self._task_of_job(name, each) for name, each in self.tasks.items()}
+        return {name: self._task_of_cron(name, each) for name, each in self.tasks.items()}
 
-    def _task_of_job(self, name: str, each: FileTask) -> dict[str, Any]:
+    def _task_of_cron(self, name: str, each: FileTask) -> dict[str, Any]:
         if each.outside:
-            _refuse(self.name, f"tasks.{name}.after: a task of a cron job waits for tasks of its own file only")
+            _refuse(self.name, f"tasks.{name}.after: a task of a cron entry waits for tasks of its own file only")
         for key in each.options:
-            if key not in OF_JOBS:
-                _refuse(self.name, f"tasks.{name}.{key}: not for a task of a cron job, which has {', '.join(OF_JOBS)}")
+            if key not in OF_CRON:
+                _refuse(
+                    self.name, f"tasks.{name}.{key}: not for a task of a cron entry, which has {', '.join(OF_CRON)}"
+                )
         # The name is not its taskid: each run has tasks of its own.
         options = {key: value for key, value in each.options.items() if (key, value) != ("taskid", name)}
         return options | {"after": each.inside}

@@ -101,7 +101,7 @@ def of_flows(views: Iterable[Flow]) -> Table:
 
 
 def of_groups(views: Iterable[Flow]) -> Table:
-    """Make a table with a row per flow, and one for all flows of a cron job: the first, and how many more there are."""
+    """Make a table with a row per flow, and one for all flows of a cron entry: the first, and how many more."""
     return of_flows(_with_others(group) for group in grouped(views))
 
 

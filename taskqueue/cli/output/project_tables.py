@@ -1,4 +1,4 @@
-"""Tables of projects: counts and rates, pauses, remaining time, cron jobs and settings."""
+"""Tables of projects: counts and rates, pauses, remaining time, cron entries and settings."""
 
 from __future__ import annotations
 
@@ -122,14 +122,14 @@ def of_still(sentence: str) -> Text:
 
 
 def of_cron(views: Iterable[Project]) -> Table:
-    """Make a table with a row per cron job of each project, in this machine's time zone; 80 columns."""
-    table = bare_table(["project", "job", "next", "last"], ["runs", "skipped"], ["when"])
+    """Make a table with a row per cron entry of each project, in this machine's time zone; 80 columns."""
+    table = bare_table(["project", "entry", "next", "last"], ["runs", "skipped"], ["when"])
     for view in views:
-        for job in view.cron:
-            times = local(job.next_at) or "never", ago(job.last_at) or "not yet"
-            jobs = view.settings.get("cron")
-            schedule = schedule_of(jobs.get(job.job, {}) if isinstance(jobs, dict) else {})
-            cells = (view.name, job.job, *times, f"{job.runs:,}", f"{job.skipped:,}", schedule)
+        for entry in view.cron:
+            times = local(entry.next_at) or "never", ago(entry.last_at) or "not yet"
+            entries = view.settings.get("cron")
+            schedule = schedule_of(entries.get(entry.entry, {}) if isinstance(entries, dict) else {})
+            cells = (view.name, entry.entry, *times, f"{entry.runs:,}", f"{entry.skipped:,}", schedule)
             table.add_row(*map(Text, cells))
     return table
 

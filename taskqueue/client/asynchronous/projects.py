@@ -1,7 +1,7 @@
 """``client.projects``: state, settings and progress of projects; ``client.groups`` and ``client.cron``.
 
 A group is all projects that name it in their setting ``group``; an action on a group is carried out on each of them. A
-cron job is a task, or a graph of tasks, that the daemon makes in its project again and again.
+cron entry is a task, or a graph of tasks, that the daemon makes in its project again and again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from taskqueue.protocol.daemon import StatusShow
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.insight import ProjectChanges, Watch
 from taskqueue.protocol.projects import (
-    CronJob,
+    CronEntry,
     GroupChange,
     GroupDo,
     GroupSet,
@@ -111,7 +111,7 @@ class AsyncProjects:
         return project_of(await self._exchange.ask(ProjectSet(project=name, settings=dict(settings))))
 
     async def unset(self, name: str, keys: Iterable[str] = ()) -> Project:
-        """Remove settings that ``set`` made; no keys: all of them. ``cron.JOB`` is one key of a table."""
+        """Remove settings that ``set`` made; no keys: all of them. ``cron.ENTRY`` is one key of a table."""
         return project_of(await self._exchange.ask(ProjectUnset(project=name, keys=list(keys))))
 
     async def pause(self, name: str, seconds: float | None = None) -> Project:
@@ -291,7 +291,7 @@ class AsyncGroups:
 
 
 class AsyncCron:
-    """Cron jobs of projects. They are a setting of the project, so ``projects.get`` returns them, too."""
+    """Cron entries of projects. They are a setting of the project, so ``projects.get`` returns them, too."""
 
     def __init__(self, projects: AsyncProjects) -> None:
         self._projects = projects
@@ -299,7 +299,7 @@ class AsyncCron:
     async def set(
         self,
         project: str,
-        job: str,
+        entry: str,
         *,
         cron: str = "",
         every: str = "",
@@ -319,17 +319,17 @@ class AsyncCron:
         overlap: Literal["skip", "wait", "both"] = "skip",
         after_failure: Literal["run", "skip"] = "run",
         keep_flows: int = 10,
-    ) -> CronJob:
-        """Have a task pushed again and again, with ``force_update``; this replaces a job of the same name.
+    ) -> CronEntry:
+        """Have a task pushed again and again, with ``force_update``; this replaces an entry of the same name.
 
-        With ``tasks``, each run submits these as a flow, which is called JOB-TICK after the run's unix seconds.
+        With ``tasks``, each run submits these as a flow, which is called ENTRY-TICK after the run's unix seconds.
 
         Args:
             cron: a cron expression, read in ``zone``; or
             every: an interval such as "90s", "5m", "12h" or "1d": runs are at its multiples since 1970 (UTC).
             zone: time zone of ``cron``, such as "Europe/Berlin".
             missed: runs missed while the daemon was down: "skip" them, or run "once".
-            url, taskid: url and taskid of the task; empty: made from the job's name. ``{tick}`` stands for the run's
+            url, taskid: url and taskid of the task; empty: made from the entry's name. ``{tick}`` stands for the run's
                 unix seconds.
             fetch, process, save, body, priority, retries, age, timeout: options of the task, as in
                 ``taskqueue.new_task``.
@@ -337,7 +337,7 @@ class AsyncCron:
                 of those that it waits for, and ``on_parent_failure``.
             overlap: a run while an earlier flow has not ended: "skip" it, let it "wait" for that, or have "both".
             after_failure: a run after a flow that has failed: "run" it, or "skip" it until that flow is a success.
-            keep_flows: ended flows of the job that are remembered, 1 to 100.
+            keep_flows: ended flows of the entry that are remembered, 1 to 100.
         """
         when: dict[str, Any] = {"cron": cron, "every": every, "zone": zone, "missed": missed}
         task = {
@@ -356,29 +356,29 @@ class AsyncCron:
                 raise ValueError(f"{given[0]}: goes without tasks, each of which has its own")
             when |= {"overlap": overlap, "after_failure": after_failure, "keep_flows": keep_flows}
             when["tasks"] = {name: _graph_task(said) for name, said in tasks.items()}
-        changed = await self._projects.set(project, {"cron": {job: when}})
-        return _job_of(changed, job)
+        changed = await self._projects.set(project, {"cron": {entry: when}})
+        return _entry_of(changed, entry)
 
-    async def list(self, project: str) -> builtins.list[CronJob]:
-        """Return the jobs of a project, by name, with their next runs.
+    async def list(self, project: str) -> builtins.list[CronEntry]:
+        """Return the entries of a project, by name, with their next runs.
 
         Raises:
             RequestRejected: the project is unknown.
         """
         return (await self._projects.get(project)).cron
 
-    async def get(self, project: str, job: str) -> CronJob:
-        """Return one job of a project.
+    async def get(self, project: str, entry: str) -> CronEntry:
+        """Return one entry of a project.
 
         Raises:
             RequestRejected: the project is unknown.
-            KeyError: the project has no job of that name.
+            KeyError: the project has no entry of that name.
         """
-        return _job_of(await self._projects.get(project), job)
+        return _entry_of(await self._projects.get(project), entry)
 
-    async def remove(self, project: str, job: str) -> None:
-        """Remove a job that ``set`` made, or undo its changes to a job of the config file."""
-        await self._projects.unset(project, [f"cron.{job}"])
+    async def remove(self, project: str, entry: str) -> None:
+        """Remove an entry that ``set`` made, or undo its changes to an entry of the config file."""
+        await self._projects.unset(project, [f"cron.{entry}"])
 
 
 def _graph_task(said: Mapping[str, Any]) -> dict[str, Any]:
@@ -389,6 +389,6 @@ def _graph_task(said: Mapping[str, Any]) -> dict[str, Any]:
     return kept if body is None else kept | {"body": body}
 
 
-def _job_of(project: Project, name: str) -> CronJob:
-    """Return the job of that name, or raise KeyError."""
-    return {job.job: job for job in project.cron}[name]
+def _entry_of(project: Project, name: str) -> CronEntry:
+    """Return the entry of that name, or raise KeyError."""
+    return {entry.entry: entry for entry in project.cron}[name]

@@ -18,7 +18,7 @@ from taskqueue.protocol.choices import ProjectSort
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.insight import ProjectChanges
 from taskqueue.protocol.projects import (
-    CronJob,
+    CronEntry,
     GroupChange,
     Project,
     ProjectProgress,
@@ -85,7 +85,7 @@ class BlockingProjects:
         return self._background.run(self._client.set(name, settings))
 
     def unset(self, name: str, keys: Iterable[str] = ()) -> Project:
-        """Remove settings that ``set`` made; no keys: all of them. ``cron.JOB`` is one key of a table."""
+        """Remove settings that ``set`` made; no keys: all of them. ``cron.ENTRY`` is one key of a table."""
         return self._background.run(self._client.unset(name, keys))
 
     def pause(self, name: str, seconds: float | None = None) -> Project:
@@ -251,7 +251,7 @@ class BlockingGroups:
 
 
 class BlockingCron:
-    """Cron jobs of projects. They are a setting of the project, so ``projects.get`` returns them, too."""
+    """Cron entries of projects. They are a setting of the project, so ``projects.get`` returns them, too."""
 
     def __init__(self, background: Background, cron: AsyncCron) -> None:
         self._background = background
@@ -260,7 +260,7 @@ class BlockingCron:
     def set(
         self,
         project: str,
-        job: str,
+        entry: str,
         *,
         cron: str = "",
         every: str = "",
@@ -280,17 +280,17 @@ class BlockingCron:
         overlap: Literal["skip", "wait", "both"] = "skip",
         after_failure: Literal["run", "skip"] = "run",
         keep_flows: int = 10,
-    ) -> CronJob:
-        """Have a task pushed again and again, with ``force_update``; this replaces a job of the same name.
+    ) -> CronEntry:
+        """Have a task pushed again and again, with ``force_update``; this replaces an entry of the same name.
 
-        With ``tasks``, each run submits these as a flow, which is called JOB-TICK after the run's unix seconds.
+        With ``tasks``, each run submits these as a flow, which is called ENTRY-TICK after the run's unix seconds.
 
         Args:
             cron: a cron expression, read in ``zone``; or
             every: an interval such as "90s", "5m", "12h" or "1d": runs are at its multiples since 1970 (UTC).
             zone: time zone of ``cron``, such as "Europe/Berlin".
             missed: runs missed while the daemon was down: "skip" them, or run "once".
-            url, taskid: url and taskid of the task; empty: made from the job's name. ``{tick}`` stands for the run's
+            url, taskid: url and taskid of the task; empty: made from the entry's name. ``{tick}`` stands for the run's
                 unix seconds.
             fetch, process, save, body, priority, retries, age, timeout: options of the task, as in
                 ``taskqueue.new_task``.
@@ -298,12 +298,12 @@ class BlockingCron:
                 of those that it waits for, and ``on_parent_failure``.
             overlap: a run while an earlier flow has not ended: "skip" it, let it "wait" for that, or have "both".
             after_failure: a run after a flow that has failed: "run" it, or "skip" it until that flow is a success.
-            keep_flows: ended flows of the job that are remembered, 1 to 100.
+            keep_flows: ended flows of the entry that are remembered, 1 to 100.
         """
         return self._background.run(
             self._client.set(
                 project,
-                job,
+                entry,
                 cron=cron,
                 every=every,
                 zone=zone,
@@ -325,23 +325,23 @@ class BlockingCron:
             )
         )
 
-    def list(self, project: str) -> builtins.list[CronJob]:
-        """Return the jobs of a project, by name, with their next runs.
+    def list(self, project: str) -> builtins.list[CronEntry]:
+        """Return the entries of a project, by name, with their next runs.
 
         Raises:
             RequestRejected: the project is unknown.
         """
         return self._background.run(self._client.list(project))
 
-    def get(self, project: str, job: str) -> CronJob:
-        """Return one job of a project.
+    def get(self, project: str, entry: str) -> CronEntry:
+        """Return one entry of a project.
 
         Raises:
             RequestRejected: the project is unknown.
-            KeyError: the project has no job of that name.
+            KeyError: the project has no entry of that name.
         """
-        return self._background.run(self._client.get(project, job))
+        return self._background.run(self._client.get(project, entry))
 
-    def remove(self, project: str, job: str) -> None:
-        """Remove a job that ``set`` made, or undo its changes to a job of the config file."""
-        self._background.run(self._client.remove(project, job))
+    def remove(self, project: str, entry: str) -> None:
+        """Remove an entry that ``set`` made, or undo its changes to an entry of the config file."""
+        self._background.run(self._client.remove(project, entry))

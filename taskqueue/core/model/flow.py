@@ -155,7 +155,7 @@ class Flow:
         counts.cancelled += record.counts[DROPPED]
         return FlowView(
             project, record.name, self.state, record.tasks, counts, record.unrolled, record.began_at, record.ended_at,
-            record.job, record.tick,
+            record.cron, record.tick,
         )  # fmt: skip
 
 
@@ -190,18 +190,18 @@ class FlowTable:
     Attributes:
         next_number: number of the next new flow.
         by_number, by_name: flows by number, and by project number and name. Read-only for others.
-        by_job: flows of cron jobs by number, by project number and job. Read-only for others.
+        by_cron: flows of cron entries by number, by project number and cron entry. Read-only for others.
         active: flows with a step to take, by number, the next one first. Read-only for others.
         stages: number of flows that are not accepted.
     """
 
-    __slots__ = ("_ended", "active", "by_job", "by_name", "by_number", "next_number", "stages")
+    __slots__ = ("_ended", "active", "by_cron", "by_name", "by_number", "next_number", "stages")
 
     def __init__(self, next_number: int, records: Iterable[FlowRecord]) -> None:
         self.next_number = next_number
         self.by_number: dict[int, Flow] = {}
         self.by_name: dict[tuple[int, str], Flow] = {}
-        self.by_job: dict[tuple[int, str], dict[int, Flow]] = {}
+        self.by_cron: dict[tuple[int, str], dict[int, Flow]] = {}
         self.active: OrderedDict[int, Flow] = OrderedDict()
         self.stages = 0
         self._ended: OrderedDict[int, None] = OrderedDict()
@@ -220,9 +220,9 @@ class FlowTable:
         """Reason why no further flow can run now; empty if one can."""
         return f"{RUNNING_MOST} flows are running already, the most allowed" if self.running >= RUNNING_MOST else ""
 
-    def begin(self, project: int, name: str, now: float, job: str = "", tick: float = 0.0) -> Flow:
-        """Create a stage at ``now`` (unix seconds), maybe for a tick of a cron job."""
-        flow = Flow(FlowRecord(self.next_number, project, name, staged_at=now, began_at=now, job=job, tick=tick))
+    def begin(self, project: int, name: str, now: float, cron: str = "", tick: float = 0.0) -> Flow:
+        """Create a stage at ``now`` (unix seconds), maybe for a tick of a cron entry."""
+        flow = Flow(FlowRecord(self.next_number, project, name, staged_at=now, began_at=now, cron=cron, tick=tick))
         self.next_number += 1
         self._add(flow)
         return flow
@@ -259,29 +259,29 @@ class FlowTable:
         self.active.pop(flow.number, None)
         self._ended.pop(flow.number, None)
         self.stages -= not flow.record.is_accepted
-        if flow.record.job:
-            of_job = self.by_job[flow.record.project, flow.record.job]
-            del of_job[flow.number]
-            if not of_job:
-                del self.by_job[flow.record.project, flow.record.job]
+        if flow.record.cron:
+            of_cron = self.by_cron[flow.record.project, flow.record.cron]
+            del of_cron[flow.number]
+            if not of_cron:
+                del self.by_cron[flow.record.project, flow.record.cron]
 
     def of_project(self, project: int) -> list[Flow]:
         """Return the flows of a project; costs a pass over all flows."""
         return [flow for flow in self.by_number.values() if flow.record.project == project]
 
-    def of_job(self, project: int, job: str) -> list[Flow]:
-        """Return the flows of a cron job in the order of their ticks."""
-        flows = self.by_job.get((project, job))
+    def of_cron(self, project: int, cron: str) -> list[Flow]:
+        """Return the flows of a cron entry in the order of their ticks."""
+        flows = self.by_cron.get((project, cron))
         return [] if flows is None else [flows[number] for number in sorted(flows)]
 
-    def running_of_job(self, project: int, job: str) -> int:
-        """Return the number of flows of a cron job that have not ended."""
-        return sum(not flow.record.ended_at for flow in self.of_job(project, job))
+    def running_of_cron(self, project: int, cron: str) -> int:
+        """Return the number of flows of a cron entry that have not ended."""
+        return sum(not flow.record.ended_at for flow in self.of_cron(project, cron))
 
     def _add(self, flow: Flow) -> None:
         self.by_number[flow.number] = flow
         self.by_name[flow.record.project, flow.record.name] = flow
         self.stages += not flow.record.is_accepted
-        if flow.record.job:
-            self.by_job.setdefault((flow.record.project, flow.record.job), {})[flow.number] = flow
+        if flow.record.cron:
+            self.by_cron.setdefault((flow.record.project, flow.record.cron), {})[flow.number] = flow
         self.note(flow)

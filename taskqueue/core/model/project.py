@@ -41,7 +41,7 @@ from taskqueue.errors import Rejected
 from taskqueue.protocol.callers import Scope
 from taskqueue.protocol.choices import ProjectState, RemainingReason
 from taskqueue.protocol.fields import Boot, Setting, Wall
-from taskqueue.protocol.projects import CronJob, Remaining
+from taskqueue.protocol.projects import CronEntry, Remaining
 from taskqueue.protocol.projects import Project as ProjectView
 from taskqueue.protocol.values import Action, EventTotals, TaskCounts
 from taskqueue.settings.environment import Environment, Hours
@@ -104,7 +104,7 @@ class Project:
         newest: see ``ProjectRecord``.
         making: flows that are being checked or made, by number.
         keeps: retention in seconds of success, failed and cancelled; empty to keep them for ever.
-        cron, ticks: record and next run (unix seconds) of each cron job.
+        cron, ticks: record and next run (unix seconds) of each cron entry.
         waiters: requests that wait for its end; ``early_waiters``: for the end of all but its retries.
         overrides_bytes: memory of its overrides.
     """
@@ -452,17 +452,17 @@ class Project:
             unfinished=self.queue.unfinished,
             finished=self.finished,
             held_by=sum(until > now.wall for until in self.holds.values()),
-            cron=[self._cron_view(job) for job in self.settings.cron],
+            cron=[self._cron_view(entry) for entry in self.settings.cron],
             shared=self.shared.view(now.boot) if self.shared is not None else None,
             remaining=self.remaining(now, environment),
         )
 
-    def _cron_view(self, job: str) -> CronJob:
-        record = self.cron[job]
-        next_at = self.ticks.get(job, inf)
+    def _cron_view(self, entry: str) -> CronEntry:
+        record = self.cron[entry]
+        next_at = self.ticks.get(entry, inf)
         last_at = record.last_at if record.runs or record.skipped else 0.0
         next_at = 0.0 if next_at == inf else next_at
-        return CronJob(job, next_at, last_at, record.runs, record.skipped, len(record.waiting), record.problem)
+        return CronEntry(entry, next_at, last_at, record.runs, record.skipped, len(record.waiting), record.problem)
 
 
 def new_record(number: int, name: str, settings: Settings, now: Boot) -> ProjectRecord:

@@ -57,14 +57,14 @@ class PauseRecord(Struct, array_like=True):
 
 
 class CronRecord(Struct, array_like=True):
-    """State of a cron job.
+    """State of a cron entry.
 
     Attributes:
-        last_at: unix seconds at which a tick was last run, skipped or told to wait, or the job first seen.
+        last_at: unix seconds at which a tick was last run, skipped or told to wait, or the entry first seen.
         taskid: taskid of the last pushed task; empty if there was none.
-        waiting: ticks (unix seconds) of a job with a graph that wait for the end of an earlier flow, in order.
-        problem: reason why the last tick of a job with a graph was skipped; empty if it was run.
-        changed_at: unix seconds at which the job was changed: no tick before counts as missed; 0 if it never was.
+        waiting: ticks (unix seconds) of an entry with a graph that wait for the end of an earlier flow, in order.
+        problem: reason why the last tick of an entry with a graph was skipped; empty if it was run.
+        changed_at: unix seconds at which the entry was changed: no tick before counts as missed; 0 if it never was.
     """
 
     last_at: float
@@ -90,7 +90,7 @@ class ProjectRecord(Struct, array_like=True):
         armed: True if there have been unfinished tasks since it was last finished.
         finished: number of times that it was finished.
         holds: unix seconds until which each session keeps it open.
-        cron: cron jobs by name.
+        cron: cron entries by name.
         swept_to: taskid up to which cleared tasks have been removed from the store.
         over_low: lower bounds of the keys in the orders of success, failed and cancelled, 16 big-endian bytes each.
         linked: True if it has had edges, which are not among what is dropped with it.
@@ -197,8 +197,8 @@ class FlowRecord(Struct, array_like=True):
         is_cancelled: True if tasks that are not made yet are never made, and live ones are cancelled.
         cancelled_to: number of made tasks that this has gone through, from the last one on.
         counts: made tasks by state; a forgotten task counts in its last state, one that was dropped at index 0.
-        job: name of the cron job that has submitted it; empty if a client has.
-        tick: unix seconds of that job's run.
+        cron: name of the cron entry that has submitted it; empty if a client has.
+        tick: unix seconds of that entry's run.
     """
 
     number: int
@@ -216,7 +216,7 @@ class FlowRecord(Struct, array_like=True):
     is_cancelled: bool = False
     cancelled_to: int = 0
     counts: list[int] = field(default_factory=lambda: [0] * (len(STATES) + 1))
-    job: str = ""
+    cron: str = ""
     tick: float = 0.0
 
 

@@ -1,8 +1,8 @@
 """Adaptation to a wall clock that is put back: times that were set by the old time are set by the new one.
 
-Times that the clock shows again count again, so that no job is silent, and no project shut or kept open, until the
+Times that the clock shows again count again, so that no cron entry is silent, no project shut or kept open, until the
 
-    cron jobs            are planned anew, from the turn before on, as if the clock had been right then
+    cron entries         are planned anew, from the turn before on, as if the clock had been right then
     active hours         are looked up anew
     automatic pauses     last no longer than ``pause_time`` from now
     pauses for a time    keep the seconds that they have left
@@ -34,7 +34,7 @@ def put_back(before: Now, now: Now) -> float:
 
 
 def follow(turn: TurnState) -> None:
-    """Adapt to a wall clock that has been put back; only then it costs a pass over every project and job."""
+    """Adapt to a wall clock that has been put back; only then it costs a pass over every project and cron entry."""
     state, now = turn.state, turn.now
     before, state.last_now = state.last_now, now
     if now.wall < before.wall:

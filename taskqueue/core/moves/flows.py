@@ -9,7 +9,7 @@ Rules:
 3. If tasks of a flow wait for others outside, no task outside can wait for one that is not made yet: the two might
    close a cycle that no search has covered.
 4. ``clear`` ends the flows of a project, ``reset`` and ``delete`` forget them.
-5. ENDED_KEPT ended flows are remembered, with the lists of their tasks; of a cron job ``keep_flows``.
+5. ENDED_KEPT ended flows are remembered, with the lists of their tasks; of a cron entry ``keep_flows``.
 6. A task that was dropped because no parent had failed is counted apart: it does not make its flow cancelled.
 
 Flows are checked in ``steps/flow_check``, and made and cancelled, step by step, in ``steps/flows``.
@@ -117,17 +117,17 @@ def _end(turn: TurnState, flow: Flow) -> None:
     oldest = turn.state.flows.end(flow)
     if oldest is not None:
         drop(turn, oldest, _FORGOTTEN)
-    if flow.record.job:
-        _end_of_job(turn, turn.state.projects.by_number[flow.record.project], flow.record.job)
+    if flow.record.cron:
+        _end_of_cron(turn, turn.state.projects.by_number[flow.record.project], flow.record.cron)
 
 
-def _end_of_job(turn: TurnState, project: Project, name: str) -> None:
-    """Forget the oldest ended flows of a cron job, and let a waiting tick run."""
-    job = project.settings.cron.get(name)
-    if job is None:
+def _end_of_cron(turn: TurnState, project: Project, name: str) -> None:
+    """Forget the oldest ended flows of a cron entry, and let a waiting tick run."""
+    entry = project.settings.cron.get(name)
+    if entry is None:
         return
-    ended = [flow for flow in turn.state.flows.of_job(project.number, name) if flow.record.ended_at]
-    for flow in ended[: -job.keep_flows]:
+    ended = [flow for flow in turn.state.flows.of_cron(project.number, name) if flow.record.ended_at]
+    for flow in ended[: -entry.keep_flows]:
         drop(turn, flow, _FORGOTTEN)
     turn.state.plan_cron(project)
 

@@ -20,8 +20,8 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import Setting
-from taskqueue.settings.jobs import NO_JOBS, CronJob
 from taskqueue.settings.layer_size import MAX_OVERRIDES_MEMORY, check_memory, check_size, memory_bytes
+from taskqueue.settings.own_tasks import NO_ENTRIES, CronEntry
 from taskqueue.settings.settings import Layer, check, merge
 
 NOTHING_SAID: Final[Layer] = {}
@@ -84,7 +84,7 @@ def check_settings(state: State, name: str, overrides: Layer, besides: int = 0) 
     check_memory(overrides)
     settings = merge(*state.layers(name), overrides)
     project = state.projects.by_name.get(name)
-    check(settings, state.environment, project.settings.cron if project else NO_JOBS)
+    check(settings, state.environment, project.settings.cron if project else NO_ENTRIES)
     check_size(overrides, state.environment)
     said = memory_bytes(overrides)
     more = said - (project.overrides_bytes if project is not None else 0)
@@ -154,8 +154,8 @@ def use_settings(turn: TurnState, project: Project, layers: Sequence[Layer], ove
     turn.touch(project)
 
 
-def plan_cron(turn: TurnState, project: Project, before: Mapping[str, CronJob]) -> None:
-    """Plan the jobs of a project; ``before`` are its former jobs."""
+def plan_cron(turn: TurnState, project: Project, before: Mapping[str, CronEntry]) -> None:
+    """Plan the entries of a project; ``before`` are its former entries."""
     state = turn.state
     cron_times.plan(project, state.environment, turn.now, before)
     state.plan_cron(project)

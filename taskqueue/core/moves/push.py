@@ -37,7 +37,7 @@ from taskqueue.protocol.message_room import room_beside
 from taskqueue.protocol.messages import NO_MAP, Flaws
 from taskqueue.protocol.tasks import ItemError
 from taskqueue.protocol.values import NewTask, Schedule
-from taskqueue.settings.jobs import Template, filled
+from taskqueue.settings.own_tasks import Template, filled
 
 ITEM_CODES: Final = ("forbidden", "slot-full")
 """Codes that the error of an item has; those of other refusals are empty."""

@@ -302,7 +302,7 @@ def _why_kept(project: Project, keys: Sequence[str]) -> str:
     if keys[0] != "cron" or len(keys) == 1:
         return f'{key}: was not set by "project set" in project "{project.name}"'
     if part not in project.settings.cron:
-        return f'{key}: there is no job "{part}" in project "{project.name}"'
+        return f'{key}: there is no entry "{part}" in project "{project.name}"'
     off = f"taskqueue project set {project.name} 'cron={{\"{part}\": null}}'"
     return f"{key}: is set in the config file; remove it there, or switch it off with: {off}"
 

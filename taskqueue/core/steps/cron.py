@@ -6,16 +6,16 @@
 
     tick of a graph due ──► earlier flow unfinished? ──yes──► skipped, counted; or waits for its end; or has both
                                   │ no
-                                  └──► flow JOB-TICK with all of its tasks, in the commit that keeps the tick
+                                  └──► flow ENTRY-TICK with all of its tasks, in the commit that keeps the tick
 
 Rules:
-1. After missed runs a job runs once, and then at its next time: a stall never causes a storm.
-2. Jobs tick in every state of the project; a stopped project collects at most one task of each.
-3. A turn runs about JOBS_A_TURN jobs; if more are due at one moment, the rest runs in the next turn. Each task of a
-   graph counts as a job. A turn runs one tick of a job, at most.
+1. After missed runs an entry runs once, and then at its next time: a stall never causes a storm.
+2. Entries tick in every state of the project; a stopped project collects at most one task of each.
+3. A turn runs about ENTRIES_A_TURN entries; if more are due at one moment, the rest runs in the next turn. Each task of
+   a graph counts as an entry. A turn runs one tick of an entry, at most.
 4. A tick of a graph makes all of its tasks, or none: it is skipped, with the reason, if one is known, if there is no
    room, or if ``after_failure`` forbids it.
-5. At most TICKS_MOST flows of a job run at once, and at most TICKS_MOST of its ticks wait.
+5. At most TICKS_MOST flows of an entry run at once, and at most TICKS_MOST of its ticks wait.
 
 The task of the last run, or the tasks of the graph, are looked up first: ``need`` when the turn begins, ``tick`` when
 it decides.
@@ -41,19 +41,19 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.values import NewTask, Schedule
 from taskqueue.settings.environment import Environment
 from taskqueue.settings.graph_order import parents_first
-from taskqueue.settings.jobs import CronJob, Template, at_tick, flow_name, graph_taskids
+from taskqueue.settings.own_tasks import CronEntry, Template, at_tick, flow_name, graph_taskids
 
-JOBS_A_TURN: Final = 64
-"""Jobs run in one turn, about: at midnight one job of each of ten thousand projects may be due."""
+ENTRIES_A_TURN: Final = 64
+"""Entries run in one turn, about: at midnight one entry of each of ten thousand projects may be due."""
 
 TICKS_MOST: Final = 10
-"""Flows of a job that run at once, and ticks of a job that wait, at most."""
+"""Flows of an entry that run at once, and ticks of an entry that wait, at most."""
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
-    """Look up the tasks of due jobs."""
+    """Look up the tasks of due entries."""
     state, now = turn.state, turn.now
-    budget = JOBS_A_TURN
+    budget = ENTRIES_A_TURN
     while budget > 0 and (number := state.cron_timers.pop_due(now.wall)) is not None:
         project = state.projects.by_number[number]
         due: list[DueTick] = []
@@ -67,7 +67,7 @@ def need(turn: TurnState, wanted: Needs) -> None:
 
 
 def tick(turn: TurnState) -> None:
-    """Run the jobs whose tasks were looked up."""
+    """Run the entries whose tasks were looked up."""
     state = turn.state
     for number, due in turn.due.ticking.items():
         project = state.projects.by_number.get(number)
@@ -78,19 +78,19 @@ def tick(turn: TurnState) -> None:
 
 
 def taskid_of(name: str, template: Template, at: float) -> str:
-    """Make the taskid of the task that a job pushes at a time."""
+    """Make the taskid of the task that an entry pushes at a time."""
     return at_tick(template.taskid, _digits(at)) or f"cron.{name}"
 
 
-def graph_of(name: str, job: CronJob, at: float, environment: Environment) -> tuple[NewTask, ...]:
-    """Make the tasks of a job's graph at a time, parents first."""
-    taskids = graph_taskids(name, job.tasks, _digits(at))
-    order = parents_first({key: task.after for key, task in job.tasks.items()})
-    return tuple([_member(job, key, taskids, at, environment) for key in order])
+def graph_of(name: str, entry: CronEntry, at: float, environment: Environment) -> tuple[NewTask, ...]:
+    """Make the tasks of an entry's graph at a time, parents first."""
+    taskids = graph_taskids(name, entry.tasks, _digits(at))
+    order = parents_first({key: task.after for key, task in entry.tasks.items()})
+    return tuple([_member(entry, key, taskids, at, environment) for key in order])
 
 
-def _member(job: CronJob, name: str, taskids: dict[str, str], at: float, environment: Environment) -> NewTask:
-    task = job.tasks[name]
+def _member(entry: CronEntry, name: str, taskids: dict[str, str], at: float, environment: Environment) -> NewTask:
+    task = entry.tasks[name]
     return NewTask(
         taskids[name],
         at_tick(task.url, _digits(at)) or f"data:,{taskids[name]}",
@@ -102,20 +102,20 @@ def _member(job: CronJob, name: str, taskids: dict[str, str], at: float, environ
 
 
 def _due(state: State, project: Project, wall: float) -> Iterator[DueTick]:
-    """Yield the ticks that are due, at most one of a job; one that has waited comes first."""
-    for name, job in project.settings.cron.items():
+    """Yield the ticks that are due, at most one of an entry; one that has waited comes first."""
+    for name, entry in project.settings.cron.items():
         has_waited = can_run_waiting(project, state.flows, name)
         at = project.cron[name].waiting[0] if has_waited else project.ticks.get(name, inf)
         if has_waited or at <= wall:
-            tasks = graph_of(name, job, at, state.environment) if job.tasks else ()
-            yield DueTick(name, job, at, tasks, has_waited)
+            tasks = graph_of(name, entry, at, state.environment) if entry.tasks else ()
+            yield DueTick(name, entry, at, tasks, has_waited)
 
 
 def _need_tasks(turn: TurnState, project: Project, each: DueTick, wanted: Needs) -> None:
     if each.tasks:
         need_tasks(turn, project.name, each.tasks, wanted)
         return
-    taskids = (project.cron[each.name].taskid, taskid_of(each.name, each.job.task, each.at))
+    taskids = (project.cron[each.name].taskid, taskid_of(each.name, each.entry.task, each.at))
     wanted.tasks += [
         TaskRef(project.number, taskid) for taskid in taskids if taskid and taskid not in project.queue.tasks
     ]
@@ -130,17 +130,17 @@ def _run(turn: TurnState, project: Project, each: DueTick) -> None:
         _submit(turn, project, record, each)
         return
     turn.state.lateness_seconds.note(now.wall - each.at)
-    if each.job.tasks:
+    if each.entry.tasks:
         _begin(turn, project, record, each)
     elif _is_live(turn, project, record.taskid):
         record.skipped += 1
     else:
-        task = each.job.task
+        task = each.entry.task
         record.runs += 1
         record.taskid = taskid_of(each.name, task, each.at)
         push(turn, project, record.taskid, at_tick(task.url, _digits(each.at)) or f"data:,cron.{each.name}", task)
     record.last_at = now.wall
-    project.ticks[each.name] = next_run(each.job, turn.state.environment, now.wall)
+    project.ticks[each.name] = next_run(each.entry, turn.state.environment, now.wall)
 
 
 def _is_live(turn: TurnState, project: Project, taskid: str) -> bool:
@@ -157,8 +157,8 @@ def _digits(at: float) -> str:
 
 def _begin(turn: TurnState, project: Project, record: CronRecord, each: DueTick) -> None:
     """Submit the graph of a due tick, unless it has to wait for earlier flows, or is skipped because of them."""
-    running = turn.state.flows.running_of_job(project.number, each.name)
-    overlap = each.job.overlap
+    running = turn.state.flows.running_of_cron(project.number, each.name)
+    overlap = each.entry.overlap
     if not running or (overlap == "both" and running < TICKS_MOST):
         _submit(turn, project, record, each)
     elif each.at in record.waiting:  # the clock shows it again
@@ -166,8 +166,8 @@ def _begin(turn: TurnState, project: Project, record: CronRecord, each: DueTick)
     elif overlap == "wait" and len(record.waiting) < TICKS_MOST:
         record.waiting = [*record.waiting, each.at]
     else:
-        others = {"skip": "an earlier flow of the job has not ended", "wait": f"{TICKS_MOST} ticks wait already"}
-        _skip(record, others.get(overlap, f"{TICKS_MOST} flows of the job have not ended"))
+        others = {"skip": "an earlier flow of the entry has not ended", "wait": f"{TICKS_MOST} ticks wait already"}
+        _skip(record, others.get(overlap, f"{TICKS_MOST} flows of the entry have not ended"))
 
 
 def _submit(turn: TurnState, project: Project, record: CronRecord, each: DueTick) -> None:
@@ -205,7 +205,7 @@ def _obstacle(turn: TurnState, project: Project, name: str, each: DueTick) -> st
         return crowd
     if (project.number, name) in state.flows.by_name:
         return f"there is a flow {name} already"
-    failed = _failed(state, project, each.name) if each.job.after_failure == "skip" else None
+    failed = _failed(state, project, each.name) if each.entry.after_failure == "skip" else None
     if failed is not None:
         return f"flow {failed.record.name} has failed"
     new, queue, settings = len(each.tasks), project.queue, project.settings
@@ -221,7 +221,7 @@ def _obstacle(turn: TurnState, project: Project, name: str, each: DueTick) -> st
     return ""
 
 
-def _failed(state: State, project: Project, job: str) -> Flow | None:
-    """Return the last ended flow of a job if it has failed."""
-    ended = [flow for flow in state.flows.of_job(project.number, job) if flow.record.ended_at]
+def _failed(state: State, project: Project, entry: str) -> Flow | None:
+    """Return the last ended flow of an entry if it has failed."""
+    ended = [flow for flow in state.flows.of_cron(project.number, entry) if flow.record.ended_at]
     return ended[-1] if ended and ended[-1].record.counts[FAILED] else None

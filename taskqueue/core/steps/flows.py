@@ -9,7 +9,7 @@ Rules:
 2. Parents come first, so edges within a flow can't close a cycle. Only a flow with a task that other tasks wait for
    already, and with a task that waits for one outside, could close one: it is refused.
 3. A flow with known tasks is refused, unless these are reused: then they stay as they are. A task that becomes known
-   while the flow is made, such as that of a cron job, also joins the flow as it is.
+   while the flow is made, such as that of a cron entry, also joins the flow as it is.
 4. Cancelling goes from the last task to the first, so that a child is cancelled before its parent and never fails
    because of it.
 5. Checks run one at a time, each from its first task to its last, so that none misses what another one accepts; flows

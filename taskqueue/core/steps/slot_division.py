@@ -6,7 +6,7 @@
 Rules:
 1. Tasks that are still to be moved are not dispatched. Tasks that arrive meanwhile enter their slots at once.
 2. In a divided project the range of number 0 has the tasks that are still to be moved. So a task that becomes ready
-   while its slot is unknown goes there: one that a cron job pushes, one that has waited since the previous division.
+   while its slot is unknown goes there: one that a cron entry pushes, one that has waited since the previous division.
 3. A new division restarts the gaps of all slots, unless the project is new: its slots don't know earlier dispatches.
 4. A step and its moves are one commit, so a restart continues there.
 

@@ -15,7 +15,7 @@
     8 ──► 9   nothing is rewritten: sessions may have an owner from now on, whom older versions would forget
     9 ──► 10  nothing is rewritten: ready tasks may lie newest first from now on; older versions can't read it
     10 ──► 11 nothing is rewritten: schedules may have ``repeat``, tasks a job, or run ``only`` after a failure,
-              operations rows for an undo, and flows be of a cron job from now on; older versions can't read it
+              operations rows for an undo, and flows be of a cron entry from now on; older versions can't read it
 
 A step contains the older format itself, and uses ``layout`` only where the two agree: when ``layout`` changes, parts
 that a step used are copied here. A step works page by page, and running it again writes the same.

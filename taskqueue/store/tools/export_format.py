@@ -117,7 +117,9 @@ def check_numbers(line: ProjectLine) -> None:
     Raises:
         ValueError: a number is negative or implausibly large.
     """
-    records = {"totals": line.totals, "pause": line.pause} | {f"cron.{job}": each for job, each in line.cron.items()}
+    records = {"totals": line.totals, "pause": line.pause} | {
+        f"cron.{entry}": each for entry, each in line.cron.items()
+    }
     for name, record in records.items():
         for field, said in ({} if record is None else msgspec.structs.asdict(record)).items():
             for value in said if isinstance(said, list) else [said]:

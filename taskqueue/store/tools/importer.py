@@ -99,7 +99,7 @@ BATCH_BYTES: Final = 8 << 20
 """Bytes of lines that end a batch."""
 
 RECORD_BYTES: Final = 192 << 10
-"""Bytes of a project's largest record: settings may have 64 KiB, and 300 cron jobs 320 bytes each; each turn that
+"""Bytes of a project's largest record: settings may have 64 KiB, and 300 cron entries 320 bytes each; each turn that
 touches the project rewrites it."""
 
 PROJECTS_MOST: Final = 100_000

@@ -31,7 +31,7 @@ VALUES: Final[Mapping[str, Any]] = {
     "url": "https://example.com/page/2",
     "flow": "nightly",
     "slot": "example.com",
-    "job": "daily",
+    "entry": "daily",
     "fetcher": "crawler1:4711",
     "id": "7340032",
     "token": "9007199254740993",
@@ -65,7 +65,7 @@ LEASE: Final = {"project": "news", "taskid": "a1b2c3", "token": "900719925474099
 
 BODIES: Final[Mapping[str, Any]] = {
     "post-projects-project-tasks": {"url": "https://example.com/page/2", "priority": 5},
-    "put-projects-project-cron-job": DAILY,
+    "put-projects-project-cron-entry": DAILY,
     "post-projects-pause": {"seconds": 600},
     "post-groups-group-pause": {"seconds": 600},
     "post-projects-project-flows-flow-stage": {

@@ -1,4 +1,4 @@
-"""Operations on projects, groups of projects, and cron jobs."""
+"""Operations on projects, groups of projects, and cron entries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from taskqueue.protocol.daemon import StatusShow
 from taskqueue.protocol.fields import GroupName, ProjectName, Setting
 from taskqueue.protocol.insight import Why
 from taskqueue.protocol.projects import (
-    CronJob as CronView,
+    CronEntry as CronView,
 )
 from taskqueue.protocol.projects import (
     GroupDo,
@@ -42,49 +42,49 @@ ALL_TOGETHER: Final[tuple[Action, ...]] = ("pause", "resume")
 """Actions that also apply to all projects at once."""
 
 Named = Annotated[GroupName, Meta(min_length=1)]
-JobName = Annotated[str, Meta(min_length=1, max_length=64)]
+EntryName = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
-class Job(Struct, forbid_unknown_fields=True):
-    """Cron job of a project, as in the setting ``cron``.
+class Entry(Struct, forbid_unknown_fields=True):
+    """Cron entry of a project, as in the setting ``cron``.
 
     Attributes:
-        setting: the job itself, such as {"every": "5m"}.
+        setting: the entry itself, such as {"every": "5m"}.
     """
 
     project: ProjectName
-    job: JobName
+    entry: EntryName
     setting: dict[str, Setting]
 
 
-class JobRef(Struct, forbid_unknown_fields=True):
-    """Reference to a cron job."""
+class EntryRef(Struct, forbid_unknown_fields=True):
+    """Reference to a cron entry."""
 
     project: ProjectName
-    job: JobName
+    entry: EntryName
 
 
-class JobsRef(Struct, forbid_unknown_fields=True):
-    """Reference to a project with cron jobs."""
+class EntriesRef(Struct, forbid_unknown_fields=True):
+    """Reference to a project with cron entries."""
 
     project: ProjectName
 
 
-class CronJob(Struct):
-    """Cron job of a project.
+class CronEntry(Struct):
+    """Cron entry of a project.
 
     Attributes:
-        job: its name in the project.
-        setting: the job itself, as in the setting ``cron``.
+        entry: its name in the project.
+        setting: the entry itself, as in the setting ``cron``.
         next_at: unix seconds of its next run; 0: none.
         last_at: unix seconds of its last run; 0: there was none.
         runs: number of pushes of its task, or of its flows.
         skipped: number of skipped runs, mostly because the task or flow of an earlier run was unfinished.
         waiting: number of runs that wait for the end of an earlier flow.
-        problem: why the last run of a job with a graph was skipped; empty: it was not.
+        problem: why the last run of an entry with a graph was skipped; empty: it was not.
     """
 
-    job: str
+    entry: str
     setting: dict[str, Setting]
     next_at: float
     last_at: float
@@ -94,14 +94,14 @@ class CronJob(Struct):
     problem: str
 
 
-class CronJobs(Struct):
-    """Cron jobs of a project.
+class CronEntries(Struct):
+    """Cron entries of a project.
 
     Attributes:
-        jobs: all of them, in the order of its settings.
+        entries: all of them, in the order of its settings.
     """
 
-    jobs: list[CronJob]
+    entries: list[CronEntry]
 
 
 class GroupRef(Struct, forbid_unknown_fields=True):
@@ -122,42 +122,46 @@ class GroupPause(Struct, forbid_unknown_fields=True):
 
 
 def as_settings(fields: dict[str, Any]) -> dict[str, Any]:
-    """Convert a job into the setting that makes it."""
-    return {"project": fields["project"], "settings": {"cron": {fields["job"]: fields["setting"]}}}
+    """Convert an entry into the setting that makes it."""
+    return {"project": fields["project"], "settings": {"cron": {fields["entry"]: fields["setting"]}}}
 
 
 def as_keys(fields: dict[str, Any]) -> dict[str, Any]:
-    """Convert a job into the key of the setting to remove."""
-    return {"project": fields["project"], "keys": [f"cron.{fields['job']}"]}
+    """Convert an entry into the key of the setting to remove."""
+    return {"project": fields["project"], "keys": [f"cron.{fields['entry']}"]}
 
 
 def with_project(fields: dict[str, Any]) -> dict[str, Any]:
-    """Keep only the project; ``cron_job`` finds the job in the reply."""
+    """Keep only the project; ``cron_entry`` finds the entry in the reply."""
     return {"project": fields["project"]}
 
 
-def cron_jobs(reply: ProjectReply, said: Mapping[str, Any]) -> CronJobs:
-    """Return the cron jobs of the project."""
+def cron_entries(reply: ProjectReply, said: Mapping[str, Any]) -> CronEntries:
+    """Return the cron entries of the project."""
     if reply.project is None:
-        return CronJobs([])
+        return CronEntries([])
     settings: Any = reply.project.settings.get("cron")
-    return CronJobs([_cron_job(view, settings[view.job]) for view in reply.project.cron])
+    return CronEntries([_cron_entry(view, settings[view.entry]) for view in reply.project.cron])
 
 
-def _cron_job(view: CronView, setting: dict[str, Setting]) -> CronJob:
-    return CronJob(view.job, setting, view.next_at, view.last_at, view.runs, view.skipped, view.waiting, view.problem)
+def _cron_entry(view: CronView, setting: dict[str, Setting]) -> CronEntry:
+    return CronEntry(
+        view.entry, setting, view.next_at, view.last_at, view.runs, view.skipped, view.waiting, view.problem
+    )
 
 
-def cron_job(reply: ProjectReply, said: Mapping[str, Any]) -> CronJob:
-    """Return the cron job of this name.
+def cron_entry(reply: ProjectReply, said: Mapping[str, Any]) -> CronEntry:
+    """Return the cron entry of this name.
 
     Raises:
-        Problem: there is no such job.
+        Problem: there is no such entry.
     """
-    for each in cron_jobs(reply, said).jobs:
-        if each.job == said["job"]:
+    for each in cron_entries(reply, said).entries:
+        if each.entry == said["entry"]:
             return each
-    raise Problem(404, f'job: project "{said["project"]}" has no cron job "{said["job"]}"', "job", "unknown-job")
+    raise Problem(
+        404, f'entry: project "{said["project"]}" has no cron entry "{said["entry"]}"', "entry", "unknown-entry"
+    )
 
 
 def _fixed(action: Action) -> dict[str, Any]:
@@ -233,19 +237,19 @@ OPERATIONS: Final = (
         "Keep it open, so that it does not finish, for `seconds`; 0 ends that",
     ),
     Operation(
-        "GET", "/projects/{project}/cron", ProjectShow, "Its cron jobs", arguments=JobsRef,
-        own_reply=CronJobs, shown=cron_jobs,
+        "GET", "/projects/{project}/cron", ProjectShow, "Its cron entries", arguments=EntriesRef,
+        own_reply=CronEntries, shown=cron_entries,
     ),
     Operation(
-        "GET", "/projects/{project}/cron/{job}", ProjectShow, "A cron job", arguments=JobRef,
-        remake=with_project, own_reply=CronJob, shown=cron_job,
+        "GET", "/projects/{project}/cron/{entry}", ProjectShow, "A cron entry", arguments=EntryRef,
+        remake=with_project, own_reply=CronEntry, shown=cron_entry,
     ),
     Operation(
-        "PUT", "/projects/{project}/cron/{job}", ProjectSet, "Create or replace a cron job", whole="setting",
-        arguments=Job, remake=as_settings,
+        "PUT", "/projects/{project}/cron/{entry}", ProjectSet, "Create or replace a cron entry", whole="setting",
+        arguments=Entry, remake=as_settings,
     ),
     Operation(
-        "DELETE", "/projects/{project}/cron/{job}", ProjectUnset, "Remove a cron job that was set",
-        arguments=JobRef, remake=as_keys,
+        "DELETE", "/projects/{project}/cron/{entry}", ProjectUnset, "Remove a cron entry that was set",
+        arguments=EntryRef, remake=as_keys,
     ),
 )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Page of a cron job: when it runs, and the tasks of its last flows as a grid.
+"""Page of a cron entry: when it runs, and the tasks of its last flows as a grid.
 
-           03:00   03:00   03:00 ◄─── a column per tick: the flow that the job submitted, the newest on the right
+           03:00   03:00   03:00 ◄─── a column per tick: the flow that the entry submitted, the newest on the right
 prices       ✓       ✓       ✓
 stock        ✓       ✗       ▶   ◄─── a cell per task: its state by colour, sign and word
 report       ✓       ✗       ‖
@@ -18,7 +18,7 @@ from starlette.requests import Request
 from taskqueue.display.flows import over, so_far, took
 from taskqueue.display.projects import schedule_of
 from taskqueue.protocol.flows import Flow, FlowTaskStatus
-from taskqueue.settings.jobs import TICK, flow_name
+from taskqueue.settings.own_tasks import TICK, flow_name
 from taskqueue.web.addresses import task_page
 from taskqueue.web.live.flows import FlowLook
 from taskqueue.web.pages.live_page import LivePage, routes_of
@@ -31,7 +31,7 @@ TICKS: Final = 10
 EVERY_SECONDS: Final = 2.0
 
 READ_MOST: Final = 2000
-"""Flows of the project that are looked through for those of the job, at most."""
+"""Flows of the project that are looked through for those of the entry, at most."""
 
 
 class Column(NamedTuple):
@@ -57,34 +57,34 @@ class Row(NamedTuple):
 
 
 async def look(request: Request) -> Mapping[str, Any]:
-    """Fetch the job, its last flows and their tasks.
+    """Fetch the entry, its last flows and their tasks.
 
     Raises:
-        HTTPException: the project has no such job.
+        HTTPException: the project has no such entry.
     """
     services, names = services_of(request), request.path_params
     project = await services.client.projects.get(names["project"])
-    job = next((each for each in project.cron if each.job == names["job"]), None)
-    if job is None:
-        raise HTTPException(404, f'project "{project.name}" has no cron job "{names["job"]}"')
+    entry = next((each for each in project.cron if each.entry == names["entry"]), None)
+    if entry is None:
+        raise HTTPException(404, f'project "{project.name}" has no cron entry "{names["entry"]}"')
     settings: Any = project.settings.get("cron")
-    setting: Mapping[str, Any] = settings[job.job]
-    views = await _last_flows(services, project.name, job.job) if "tasks" in setting else []
+    setting: Mapping[str, Any] = settings[entry.entry]
+    views = await _last_flows(services, project.name, entry.entry) if "tasks" in setting else []
     looks = await asyncio.gather(*(services.flows.look_at(services.client, view) for view in views))
     return {
-        "project": project.name, "job": job, "schedule": schedule_of(setting), "setting": setting,
+        "project": project.name, "entry": entry, "schedule": schedule_of(setting), "setting": setting,
         "columns": [Column(look.view, _progress(look.view)) for look in looks], "rows": rows(looks),
         "most": TICKS,
     }  # fmt: skip
 
 
-async def _last_flows(services: Services, project: str, job: str) -> list[Flow]:
-    """Return the last flows of a job, the newest one last; flows come by name, so those of a job stand together."""
-    prefix = flow_name(job, "")
+async def _last_flows(services: Services, project: str, entry: str) -> list[Flow]:
+    """Return the last flows of an entry, the newest one last; flows come by name, so an entry's stand together."""
+    prefix = flow_name(entry, "")
     after, found, read = f"{project}/{prefix}", list[Flow](), 0
     while read < READ_MOST:
         page = await services.client.flows.list(project, after, limit=500)
-        found += [view for view in page.items if view.job == job]
+        found += [view for view in page.items if view.cron == entry]
         if not page.next or not page.items[-1].flow.startswith(prefix):
             break
         read += len(page.items)
@@ -121,5 +121,5 @@ def _progress(view: Flow) -> str:
 
 
 ROUTES: Final[tuple[WebRoute, ...]] = routes_of(
-    LivePage("/projects/{project}/cron/{job}", "cron.html", look, ("facts", "grid"), every=EVERY_SECONDS)
+    LivePage("/projects/{project}/cron/{entry}", "cron.html", look, ("facts", "grid"), every=EVERY_SECONDS)
 )

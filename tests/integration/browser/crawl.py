@@ -1,7 +1,7 @@
 """Tasks for the dashboard: a typical crawl, and beside it everything hostile that can be pushed.
 
 news       running, of a group with shop; tasks in every state, some of which failed
-shop       has a flow of twelve tasks in five layers, partly run, and two cron jobs, one with a graph that has run
+shop       has a flow of twelve tasks in five layers, partly run, and two cron entries, one with a graph that has run
 recipes    paused by an operator
 hostile    urls, taskids, errors, bodies, results, settings and fetchers with markup in them
 """
@@ -77,7 +77,7 @@ def _shop(client: Client, fetcher: Client) -> None:
     assert front
     graph: dict[str, Any] = {"load": {"url": "https://shop.example/load/{tick}"}, "sum": {"after": ["load"]}}
     client.cron.set("shop", "night", every="1s", overlap="both", tasks=graph)
-    while sum(view.job == "night" for view in client.flows.iter("shop")) < 2:
+    while sum(view.cron == "night" for view in client.flows.iter("shop")) < 2:
         client.projects.get("shop")
     client.cron.set("shop", "night", every="365d", tasks=graph)
 

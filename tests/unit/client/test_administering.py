@@ -27,7 +27,7 @@ from taskqueue.protocol.insight import (
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow
 from taskqueue.protocol.projects import (
-    CronJob,
+    CronEntry,
     Project,
     ProjectHold,
     ProjectReply,
@@ -411,9 +411,9 @@ def test_times_are_unix_seconds_or_aware_datetimes(daemon: Daemon) -> None:
     assert [one.since for one in daemon.heard if isinstance(one, Log)] == [1796083200.0]
 
 
-def test_a_cron_job_is_a_setting_of_its_project(daemon: Daemon) -> None:
-    jobs = [CronJob("night", next_at=5.0), CronJob("graph")]
-    project = Project("p", "running", TaskCounts(), EventTotals(), {}, {}, cron=jobs)
+def test_a_cron_entry_is_a_setting_of_its_project(daemon: Daemon) -> None:
+    entries = [CronEntry("night", next_at=5.0), CronEntry("graph")]
+    project = Project("p", "running", TaskCounts(), EventTotals(), {}, {}, cron=entries)
 
     def script(request: AnyRequest) -> Iterable[AnyOutgoing]:
         changes = isinstance(request, ProjectSet | ProjectUnset)
@@ -436,10 +436,10 @@ def test_a_cron_job_is_a_setting_of_its_project(daemon: Daemon) -> None:
             "tasks": {"load": {"url": "http://a/", "body": {"save": 1}, "after": []}, "sum": {"after": ["load"]}},
         }
     }  # fmt: skip
-    job = daemon.hear(ProjectSet).settings["cron"]
-    assert isinstance(job, dict)
-    assert job["night"]["cron"] == "0 3 * * *"
-    assert job["night"]["zone"] == "Europe/Berlin"
-    assert job["night"]["task"]["url"] == "http://a/"
-    assert (job["night"]["task"]["body"], job["night"]["task"]["priority"]) == ({"save": 1}, 5)
+    entry = daemon.hear(ProjectSet).settings["cron"]
+    assert isinstance(entry, dict)
+    assert entry["night"]["cron"] == "0 3 * * *"
+    assert entry["night"]["zone"] == "Europe/Berlin"
+    assert entry["night"]["task"]["url"] == "http://a/"
+    assert (entry["night"]["task"]["body"], entry["night"]["task"]["priority"]) == ({"save": 1}, 5)
     assert daemon.hear(ProjectUnset).keys == ["cron.night"]

@@ -27,7 +27,7 @@ from taskqueue.server.config import (
     with_absolute_store,
 )
 from taskqueue.settings.flat_names import flat
-from taskqueue.settings.jobs import CronJob, Template
+from taskqueue.settings.own_tasks import CronEntry, Template
 from taskqueue.settings.settings import CoreConfig, KeepSettings, Pace, Settings, merge
 from taskqueue.settings.slot_choice import SlotSettings
 
@@ -168,7 +168,7 @@ def test_a_project_lies_over_the_defaults() -> None:
     assert merge(config.defaults, config.projects["news"]) == Settings(rate=inf, burst=2.0)
 
 
-def test_the_core_is_told_of_buckets_and_jobs() -> None:
+def test_the_core_is_told_of_buckets_and_entries() -> None:
     core = core_config(
         loaded(
             "[buckets.shop]\nrate = 7\n[projects.news]\nbucket = 'shop'\n"
@@ -180,7 +180,7 @@ def test_the_core_is_told_of_buckets_and_jobs() -> None:
 
     settings = merge(core.defaults, core.projects["news"])
     assert core.buckets == {"shop": Pace(rate=7)}
-    assert settings.cron == {"often": CronJob(Template(body={"a": [1]}), every="5m")}
+    assert settings.cron == {"often": CronEntry(Template(body={"a": [1]}), every="5m")}
     assert (settings.on_finished, settings.bucket, settings.rate) == (Template("data:,end"), "shop", inf)
 
 
@@ -372,7 +372,7 @@ def test_what_cant_be_used_is_refused_with_file_key_and_reason(text: str, reason
         ),
     ],
 )
-def test_a_job_that_cant_be_is_refused_with_its_name(said: str, reason: str) -> None:
+def test_an_entry_that_cant_be_is_refused_with_its_name(said: str, reason: str) -> None:
     lines = refusal(f"[projects.news.cron.nightly]\n{said}\n[projects.news.cron.good]\nevery = '5m'")
 
     assert lines == [f"conf/taskqueue.toml: projects.news.cron.nightly{reason}"]
@@ -390,20 +390,20 @@ def test_durations_of_the_daemon_may_be_said_as_texts() -> None:
     assert (config.daemon.fetcher_timeout, config.daemon.session_timeout, config.webhook.timeout) == (120, 3600, 5)
 
 
-def test_a_job_that_is_no_section_or_has_no_good_name_is_refused() -> None:
+def test_an_entry_that_is_no_section_or_has_no_good_name_is_refused() -> None:
     assert refusal("[projects.news.cron]\nnightly = '0 3 * * *'") == [
         'conf/taskqueue.toml: projects.news.cron.nightly must be a section, not "0 3 * * *"'
     ]
     assert refusal("[projects.news.cron.'a b']\nevery = '5m'") == [
-        'conf/taskqueue.toml: projects.news.cron."a b": a job\'s name is 1 to 64 ASCII letters, digits, "_" and "-"'
+        'conf/taskqueue.toml: projects.news.cron."a b": an entry\'s name is 1 to 64 ASCII letters, digits, "_" and "-"'
     ]
 
 
-def test_a_project_has_a_hundred_jobs_at_most() -> None:
-    jobs = {f"job-{number}": {"every": "5m"} for number in range(101)}
+def test_a_project_has_a_hundred_entries_at_most() -> None:
+    entries = {f"entry-{number}": {"every": "5m"} for number in range(101)}
 
-    with pytest.raises(ConfigError, match=r"^conf: projects\.news\.cron: expected at most 100 jobs, not 101$"):
-        build({"projects": {"news": {"cron": jobs}}}, "conf")
+    with pytest.raises(ConfigError, match=r"^conf: projects\.news\.cron: expected at most 100 entries, not 101$"):
+        build({"projects": {"news": {"cron": entries}}}, "conf")
 
 
 @pytest.mark.parametrize(
@@ -445,11 +445,11 @@ def test_no_problem_hides_another_and_each_is_said_once() -> None:
         "[projects.news.cron.d]\ncron = 5\nonce = 1\n[projects.news.cron.e]\nevery = '5m'\ncron = 5"
     )
 
-    job = "projects.news.cron.c"
+    entry = "projects.news.cron.c"
     assert sorted(places(lines)) == sorted([
         'projects."a', 'projects."a', "projects.news.fetch", "projects.news.on_finished.priority",
-        "projects.news.on_finished.taskid", 'projects.news.cron."a', 'projects.news.cron."a', f"{job}.cron",
-        f"{job}.zone", f"{job}.missed", f"{job}.task.priority", f"{job}.task.body", "projects.news.cron.d.cron",
+        "projects.news.on_finished.taskid", 'projects.news.cron."a', 'projects.news.cron."a', f"{entry}.cron",
+        f"{entry}.zone", f"{entry}.missed", f"{entry}.task.priority", f"{entry}.task.body", "projects.news.cron.d.cron",
         "projects.news.cron.d.once", "projects.news.cron.e.cron", "projects.news.cron.e",
     ])  # fmt: skip
     assert len(set(lines)) == len(lines)

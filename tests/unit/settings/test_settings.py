@@ -13,7 +13,7 @@ from taskqueue.calendar import Calendar
 from taskqueue.core.model.cron_times import next_run
 from taskqueue.core.model.task import KEY_BYTES, NO_FLOOR, key_time, ready_key, time_key
 from taskqueue.errors import Rejected
-from taskqueue.settings.jobs import CronJob, Template
+from taskqueue.settings.own_tasks import CronEntry, Template
 from taskqueue.settings.settings import KeepSettings, Layer, Settings, as_layer, check, merge
 from taskqueue.settings.slot_choice import SlotSettings
 
@@ -203,11 +203,11 @@ def test_every_duration_may_be_said_as_a_text() -> None:
 
 
 @pytest.mark.parametrize(("said", "text"), [(300, "300s"), (300.0, "300.0s"), ("300", "300"), ("5m", "5m")])
-def test_how_often_a_job_runs_is_a_duration_like_others(said: Any, text: str) -> None:
-    job = merge({}, {"cron": {"a": {"every": said}}}).cron["a"]
+def test_how_often_an_entry_runs_is_a_duration_like_others(said: Any, text: str) -> None:
+    entry = merge({}, {"cron": {"a": {"every": said}}}).cron["a"]
 
-    assert job.every == text
-    assert next_run(job, Calendar(), 1000.0) == 1200.0
+    assert entry.every == text
+    assert next_run(entry, Calendar(), 1000.0) == 1200.0
 
 
 @pytest.mark.parametrize("every", [0, -5, 0.5, 1e9, True, ["5m"]])
@@ -224,14 +224,14 @@ def test_a_text_is_a_duration_or_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "a\n", "x" * 65, 7])
-def test_the_name_of_a_job_has_1_to_64_letters_digits_and_two_signs(name: Any) -> None:
+def test_the_name_of_an_entry_has_1_to_64_letters_digits_and_two_signs(name: Any) -> None:
     assert reason({"cron": {name: {"every": "5m"}}}).endswith(
-        ': a job\'s name is 1 to 64 ASCII letters, digits, "_" and "-"'
+        ': an entry\'s name is 1 to 64 ASCII letters, digits, "_" and "-"'
     )
     assert merge({}, {"cron": {"Az-09_": {"every": "5m"}}}).cron["Az-09_"].every == "5m"
 
 
-def test_tables_are_merged_key_by_key_and_a_job_as_a_whole() -> None:
+def test_tables_are_merged_key_by_key_and_an_entry_as_a_whole() -> None:
     config: dict[str, Any] = {
         "fetch": {"proxy": "a", "timeout": 7},
         "on_finished": {"url": "u", "priority": 1},
@@ -244,10 +244,10 @@ def test_tables_are_merged_key_by_key_and_a_job_as_a_whole() -> None:
 
     assert settings.fetch == {"proxy": "b", "timeout": 7}
     assert settings.on_finished == Template(url="u", priority=2)
-    assert settings.cron == {"a": CronJob(every="1d"), "b": CronJob(every="1h")}
+    assert settings.cron == {"a": CronEntry(every="1d"), "b": CronEntry(every="1h")}
 
 
-def test_a_later_layer_can_take_tables_and_jobs_away() -> None:
+def test_a_later_layer_can_take_tables_and_entries_away() -> None:
     config: dict[str, Any] = {"on_finished": {"url": "u"}, "cron": {"a": {"every": "1h"}, "b": {"every": "1h"}}}
 
     settings = merge({}, config, {"on_finished": None, "cron": {"a": None}})
@@ -260,7 +260,7 @@ def test_layers_that_are_good_are_good_together() -> None:
     more = {f"own-{number}": {"every": "1h"} for number in range(100)}
 
     assert len(merge({}, {"cron": hundred}, {"cron": more}).cron) == 200
-    assert reason({"cron": hundred | {"last": {"every": "1h"}}}) == "cron: expected at most 100 jobs, not 101"
+    assert reason({"cron": hundred | {"last": {"every": "1h"}}}) == "cron: expected at most 100 entries, not 101"
 
 
 @pytest.mark.parametrize(

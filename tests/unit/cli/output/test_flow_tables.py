@@ -184,12 +184,12 @@ def test_a_list_of_flows_fits_into_80_columns() -> None:
     ]
 
 
-def test_flows_of_a_cron_job_share_a_row_and_say_how_many_failed() -> None:
-    of_job = [
-        replace(flow(2), flow="night-3", job="night"),
-        replace(flow(2, "failed"), flow="night-2", job="night"),
+def test_flows_of_a_cron_entry_share_a_row_and_say_how_many_failed() -> None:
+    of_cron = [
+        replace(flow(2), flow="night-3", cron="night"),
+        replace(flow(2, "failed"), flow="night-2", cron="night"),
     ]
-    table = of_groups([of_job[0], flow(9), of_job[1], replace(of_job[0], project="news")])
+    table = of_groups([of_cron[0], flow(9), of_cron[1], replace(of_cron[0], project="news")])
 
     names = [str(cell) for cell in list(table.columns[1].cells)]
     assert names == ["night-3 (+1, 1 failed)", "nightly", "night-3"]

@@ -31,7 +31,7 @@ from taskqueue.display.json_values import as_plain
 from taskqueue.display.operations import outcome, progress
 from taskqueue.protocol.fetchers import Fetcher, HungPlaces
 from taskqueue.protocol.insight import ProjectStats, Window, Windows
-from taskqueue.protocol.projects import CronJob, Project, Remaining, SharedBucket
+from taskqueue.protocol.projects import CronEntry, Project, Remaining, SharedBucket
 from taskqueue.protocol.tasks import TaskRow
 from taskqueue.protocol.values import Attempt, EventTotals, Operation, TaskCounts, TaskFilter
 
@@ -236,15 +236,15 @@ def test_projects_that_have_ended_too_few_tasks_share_a_line() -> None:
     assert shown(of_remaining(views[:1])).startswith("p0  9 left, time unknown: fewer than 20")
 
 
-def test_cron_jobs_are_shown_with_when_they_run() -> None:
-    jobs = {
+def test_cron_entries_are_shown_with_when_they_run() -> None:
+    entries = {
         "daily": {"cron": "0 3 * * *", "zone": "Europe/Berlin"},
         "front": {"every": "5m"},
         "utc": {"cron": "* 1 * *"},
     }
-    cron = [CronJob("daily", NOON, NOON, 12345, 3), CronJob("front", NOON), CronJob("utc")]
+    cron = [CronEntry("daily", NOON, NOON, 12345, 3), CronEntry("front", NOON), CronEntry("utc")]
 
-    text = shown(of_cron([replace(VIEW, settings={"cron": jobs}, cron=cron)]))
+    text = shown(of_cron([replace(VIEW, settings={"cron": entries}, cron=cron)]))
 
     daily, front, utc = text.split("news")[1:]
     assert "".join(daily.split()).endswith("03***Europe/Berlin")

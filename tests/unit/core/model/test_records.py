@@ -160,7 +160,7 @@ def test_a_record_has_the_bytes_that_it_always_had(record: Struct, written: str)
     assert decode(bytes.fromhex(written), type=type(record)) == record
 
 
-def test_flows_and_cron_jobs_from_before_jobs_had_graphs_are_read() -> None:
+def test_flows_and_cron_entries_from_before_entries_had_graphs_are_read() -> None:
     flow = "9f0307a56e696768740200cb0000000000000000cb0000000000000000cb0000000000000000c20000c2c200980000000000000000"
 
     assert decode(bytes.fromhex(flow), type=FlowRecord) == FlowRecord(3, 7, "night", tasks=2)

@@ -464,10 +464,10 @@ def test_a_page_fits_into_a_message(make_world: MakeWorld) -> None:
     assert page(world, before=found.next, limit=1).entries[0].number == found.entries[-1].number - 1
 
 
-def test_cron_jobs_are_told_as_such_by_their_names(world: World) -> None:
-    job = {"every": "1h", "task": {"url": "http://site/"}}
+def test_cron_entries_are_told_as_such_by_their_names(world: World) -> None:
+    entry = {"every": "1h", "task": {"url": "http://site/"}}
 
-    world.answer(ProjectSet(project="news", settings={"cron": {"hourly": job}}, n=world.n(), **ANNA))
+    world.answer(ProjectSet(project="news", settings={"cron": {"hourly": entry}}, n=world.n(), **ANNA))
     world.answer(ProjectUnset(project="news", keys=["cron.hourly"], n=world.n(), **ANNA))
 
     assert [(entry.what, entry.detail) for entry in page(world).entries] == [

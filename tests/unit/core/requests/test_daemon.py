@@ -62,7 +62,7 @@ def test_delayed_tasks_are_counted_by_how_late_they_became_ready(world: World) -
     assert late.sum == pytest.approx(7)
 
 
-def test_cron_jobs_are_counted_by_how_late_they_ran(make_world: MakeWorld) -> None:
+def test_cron_entries_are_counted_by_how_late_they_ran(make_world: MakeWorld) -> None:
     world = make_world(projects={"news": {"cron": {"often": {"every": "5m"}}}})
     world.advance(600)
 

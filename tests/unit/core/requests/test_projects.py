@@ -240,7 +240,7 @@ def test_unsetting_what_was_not_set_is_refused(world: World) -> None:
         ("slot_delay", "slot_delay is not a setting; did you mean slot.delay?"),
         ('slot.patterns."*.org"', 'slot.patterns.*.org: was not set by "project set" in project "news"'),
         ("fetch.proxy", 'fetch.proxy: was not set by "project set" in project "news"'),
-        ("cron.j1", 'cron.j1: there is no job "j1" in project "news"'),
+        ("cron.j1", 'cron.j1: there is no entry "j1" in project "news"'),
         (
             "cron.daily",
             "cron.daily: is set in the config file; remove it there, or switch it off with: "
@@ -299,11 +299,11 @@ def test_each_key_of_a_table_is_told_with_the_layer_that_says_it(make_world: Mak
     }
 
 
-def test_a_job_of_the_config_is_switched_off_and_on_again(make_world: MakeWorld) -> None:
+def test_an_entry_of_the_config_is_switched_off_and_on_again(make_world: MakeWorld) -> None:
     world = make_world(projects={"news": {"cron": {"daily": {"every": "1d"}}}})
 
     assert world.set(cron={"daily": None}).cron == []
-    assert [job.job for job in unset(world, "cron.daily").cron] == ["daily"]
+    assert [each.entry for each in unset(world, "cron.daily").cron] == ["daily"]
 
 
 def test_a_project_shows_the_bucket_that_it_shares(make_world: MakeWorld) -> None:

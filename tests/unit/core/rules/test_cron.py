@@ -1,6 +1,6 @@
-"""Cron: a project's jobs, which push a task again and again.
+"""Cron: a project's entries, which push a task again and again.
 
-``world.set(cron={"nightly": {...}})`` gives the project news a job; ``job(world)`` returns its view.
+``world.set(cron={"nightly": {...}})`` gives the project news an entry; ``entry(world)`` returns its view.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from taskqueue.core.steps.cron import JOBS_A_TURN
+from taskqueue.core.steps.cron import ENTRIES_A_TURN
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.daemon import StatusReply, StatusShow
-from taskqueue.protocol.projects import CronJob, ProjectReply, ProjectSet, ProjectUnset
+from taskqueue.protocol.projects import CronEntry, ProjectReply, ProjectSet, ProjectUnset
 from taskqueue.protocol.tasks import NewTasksReply
 from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
@@ -32,15 +32,15 @@ NIGHT: Final = 4 * HOUR + 46 * MINUTE + 40
 BERLIN: Final = ZoneInfo("Europe/Berlin")
 
 
-def job(world: World, name: str = "nightly") -> CronJob:
-    """Return the view of the job."""
-    (view,) = (view for view in world.project().cron if view.job == name)
+def entry(world: World, name: str = "nightly") -> CronEntry:
+    """Return the view of the entry."""
+    (view,) = (view for view in world.project().cron if view.entry == name)
     return view
 
 
 def ticks(world: World, name: str = "nightly") -> int:
-    """Count the runs and skips of the job."""
-    view = job(world, name)
+    """Count the runs and skips of the entry."""
+    view = entry(world, name)
     return view.runs + view.skipped
 
 
@@ -83,7 +83,7 @@ def next_times(world: World, count: int) -> list[str]:
     """Wait for the next runs, and list their times in Berlin."""
     shown = []
     for number in range(count):
-        at = job(world).next_at
+        at = entry(world).next_at
         world.advance(at - world.now.wall)
         assert ticks(world) == number + 1
         shown.append(datetime.fromtimestamp(at, BERLIN).strftime("%d. %H:%M %Z"))
@@ -93,7 +93,7 @@ def next_times(world: World, count: int) -> list[str]:
 # ---------------------------------------------------------------------------------------- when
 
 
-def test_a_job_pushes_its_task_at_its_time_and_not_before(world: World) -> None:
+def test_an_entry_pushes_its_task_at_its_time_and_not_before(world: World) -> None:
     world.set(cron={"nightly": NIGHTLY | {"task": {"url": "http://site/", "taskid": "seed"}}})
     fetcher = world.fetcher()
 
@@ -105,7 +105,7 @@ def test_a_job_pushes_its_task_at_its_time_and_not_before(world: World) -> None:
     assert fetcher.held["seed"].url == "http://site/"
 
 
-def test_a_job_runs_again_and_again_though_its_task_is_over(world: World) -> None:
+def test_an_entry_runs_again_and_again_though_its_task_is_over(world: World) -> None:
     world.set(cron={"nightly": NIGHTLY})
     fetcher = world.fetcher()
 
@@ -115,18 +115,18 @@ def test_a_job_runs_again_and_again_though_its_task_is_over(world: World) -> Non
         fetcher.finish_all()
 
     assert fetcher.taken == ["cron.nightly"] * 3
-    assert (job(world).runs, job(world).skipped) == (3, 0)
+    assert (entry(world).runs, entry(world).skipped) == (3, 0)
 
 
 def test_every_means_the_multiples_since_1970(world: World) -> None:
     world.set(cron={"nightly": EVERY})
-    assert job(world).next_at == WALL + FIRST
+    assert entry(world).next_at == WALL + FIRST
 
     world.advance(FIRST - 0.001)
     assert ticks(world) == 0
     world.advance(0.001)
     assert ticks(world) == 1
-    assert job(world).next_at == WALL + FIRST + 300
+    assert entry(world).next_at == WALL + FIRST + 300
 
 
 def test_a_restart_does_not_shift_the_runs(world: World) -> None:
@@ -134,13 +134,13 @@ def test_a_restart_does_not_shift_the_runs(world: World) -> None:
 
     be_down(world, 10)
 
-    assert job(world).next_at == WALL + FIRST
+    assert entry(world).next_at == WALL + FIRST
 
 
-def test_an_expression_is_read_in_the_zone_of_its_job(world: World) -> None:
+def test_an_expression_is_read_in_the_zone_of_its_entry(world: World) -> None:
     world.set(cron={"nightly": {"cron": "0 9 * * *", "zone": "America/New_York"}})
 
-    assert datetime.fromtimestamp(job(world).next_at, ZoneInfo("UTC")).hour == 14
+    assert datetime.fromtimestamp(entry(world).next_at, ZoneInfo("UTC")).hour == 14
 
 
 def test_a_time_that_is_skipped_in_spring_is_made_up_for(world: World) -> None:
@@ -157,7 +157,7 @@ def test_a_time_that_comes_twice_in_autumn_counts_the_first_time(world: World) -
     assert next_times(world, 2) == ["27. 02:30 CEST", "28. 02:30 CET"]
 
 
-def test_a_job_of_each_so_many_minutes_fires_on_while_clocks_change(world: World) -> None:
+def test_an_entry_of_each_so_many_minutes_fires_on_while_clocks_change(world: World) -> None:
     set_clock(world, "2024-10-27 02:10")
     world.set(cron={"nightly": {"cron": "*/30 * * * *", "zone": "Europe/Berlin"}})
 
@@ -167,7 +167,7 @@ def test_a_job_of_each_so_many_minutes_fires_on_while_clocks_change(world: World
 # ---------------------------------------------------------------------------------------- what
 
 
-def test_a_job_says_all_of_its_task(world: World) -> None:
+def test_an_entry_says_all_of_its_task(world: World) -> None:
     body = {"process": {"callback": "index"}, "n": [1, None, 2.5]}
     given = {"taskid": "seed", "url": "http://site/", "priority": 7, "retries": 0, "timeout": 70, "body": body}
     world.set(cron={"nightly": EVERY | {"task": given}})
@@ -182,7 +182,7 @@ def test_a_job_says_all_of_its_task(world: World) -> None:
     assert world.show("seed").state == "failed"
 
 
-def test_a_job_that_says_nothing_of_its_task_pushes_one_of_its_name(world: World) -> None:
+def test_an_entry_that_says_nothing_of_its_task_pushes_one_of_its_name(world: World) -> None:
     world.set(cron={"nightly": EVERY})
 
     world.advance(FIRST)
@@ -216,7 +216,7 @@ def test_with_the_tick_in_its_taskid_each_run_is_a_task_of_its_own(world: World)
     assert world.counts().success == 2
 
 
-def test_a_task_of_a_job_is_paced_and_timed_out_like_any_other(world: World) -> None:
+def test_a_task_of_an_entry_is_paced_and_timed_out_like_any_other(world: World) -> None:
     world.set(rate=0, cron={"nightly": EVERY | {"task": {"taskid": "seed"}}})
     fetcher = world.fetcher()
     world.advance(FIRST)
@@ -238,11 +238,11 @@ def test_while_the_last_task_is_live_the_tick_is_skipped_and_counted(world: Worl
     world.set(cron={"nightly": EVERY | {"task": {"taskid": taskid}}})
 
     world.advance(FIRST + 300)
-    assert (job(world).runs, job(world).skipped) == (1, 1)
+    assert (entry(world).runs, entry(world).skipped) == (1, 1)
 
     world.fetcher().finish_all()
     world.advance(300)
-    assert (job(world).runs, job(world).skipped) == (2, 1)
+    assert (entry(world).runs, entry(world).skipped) == (2, 1)
 
 
 def test_a_task_that_is_far_back_in_the_queue_is_live(world: World) -> None:
@@ -252,10 +252,10 @@ def test_a_task_that_is_far_back_in_the_queue_is_live(world: World) -> None:
 
     world.advance(FIRST + 300)
 
-    assert (job(world).runs, job(world).skipped, world.counts().ready) == (1, 1, 6)
+    assert (entry(world).runs, entry(world).skipped, world.counts().ready) == (1, 1, 6)
 
 
-def test_a_job_restarts_a_task_that_somebody_else_has_run(world: World) -> None:
+def test_an_entry_restarts_a_task_that_somebody_else_has_run(world: World) -> None:
     world.set(cron={"nightly": EVERY | {"task": {"taskid": "seed"}}})
     world.push("news", task("seed"))
     world.fetcher().finish_all()
@@ -274,7 +274,7 @@ def test_a_task_that_waits_for_its_retry_is_live(world: World) -> None:
 
     world.advance(300)
 
-    assert (job(world).runs, job(world).skipped) == (1, 1)
+    assert (entry(world).runs, entry(world).skipped) == (1, 1)
     assert world.show("cron.nightly").retried == 1
 
 
@@ -285,21 +285,21 @@ def test_a_task_that_somebody_cancelled_is_over(world: World) -> None:
 
     world.advance(300)
 
-    assert (job(world).runs, job(world).skipped) == (2, 0)
+    assert (entry(world).runs, entry(world).skipped) == (2, 0)
     assert world.show("cron.nightly").state == "ready"
 
 
 @pytest.mark.parametrize("action", ["stop", "pause"])
-def test_a_project_that_hands_out_nothing_collects_one_task_of_a_job(world: World, action: str) -> None:
+def test_a_project_that_hands_out_nothing_collects_one_task_of_an_entry(world: World, action: str) -> None:
     world.set(cron={"nightly": EVERY | {"task": {"taskid": "seed-{tick}"}}})
     world.do(action)
 
     world.advance(HOUR)
 
-    assert (job(world).runs, job(world).skipped, world.counts().ready) == (1, 11, 1)
+    assert (entry(world).runs, entry(world).skipped, world.counts().ready) == (1, 11, 1)
 
 
-def test_a_full_project_takes_the_tasks_of_its_jobs(world: World) -> None:
+def test_a_full_project_takes_the_tasks_of_its_entries(world: World) -> None:
     world.set(cron={"nightly": EVERY}, max_queue=1, max_tasks=1)
     world.push("news", task("a"))
 
@@ -308,19 +308,19 @@ def test_a_full_project_takes_the_tasks_of_its_jobs(world: World) -> None:
     assert world.counts().ready == 2
 
 
-def test_jobs_that_are_due_at_once_all_run(world: World) -> None:
+def test_entries_that_are_due_at_once_all_run(world: World) -> None:
     same = EVERY | {"task": {"taskid": "seed", "body": "same"}}
     world.set(cron={"a": EVERY, "b": EVERY, "c": same, "d": same})
     world.set("shop", cron={"a": EVERY})
 
     world.advance(FIRST)
 
-    assert [job(world, name).runs for name in "abcd"] == [1, 1, 1, 1]
+    assert [entry(world, name).runs for name in "abcd"] == [1, 1, 1, 1]
     assert (world.counts().ready, world.counts("shop").ready) == (3, 1)
 
 
-def test_a_job_and_a_producer_that_push_one_task_in_one_turn_make_one_task(world: World) -> None:
-    world.set(cron={"nightly": EVERY | {"task": {"taskid": "seed", "body": "job"}}})
+def test_an_entry_and_a_producer_that_push_one_task_in_one_turn_make_one_task(world: World) -> None:
+    world.set(cron={"nightly": EVERY | {"task": {"taskid": "seed", "body": "entry"}}})
     world.advance(FIRST - 1)
     world.elapsed += 1
 
@@ -329,7 +329,7 @@ def test_a_job_and_a_producer_that_push_one_task_in_one_turn_make_one_task(world
 
     assert isinstance(reply, NewTasksReply)
     assert reply.outcomes == ["ignored"]
-    assert body_of(world.show("seed")) == "job"
+    assert body_of(world.show("seed")) == "entry"
     assert world.counts().ready == 1
 
 
@@ -342,7 +342,7 @@ def test_an_answer_in_the_turn_of_the_next_run_comes_too_late_for_it(world: Worl
     world.turn(fetcher.answers(fetcher.finished("seed")))
     world.settle()
 
-    assert (job(world).runs, job(world).skipped) == (1, 1)
+    assert (entry(world).runs, entry(world).skipped) == (1, 1)
     assert world.show("seed").state == "success"
 
 
@@ -360,7 +360,7 @@ def test_a_crash_before_the_run_is_kept_does_not_lose_it(world: World) -> None:
     world.crash()
     world.settle()
 
-    assert (job(world).runs, world.counts().ready) == (1, 1)
+    assert (entry(world).runs, world.counts().ready) == (1, 1)
 
 
 def test_a_crash_after_the_run_was_kept_does_not_double_it(world: World) -> None:
@@ -371,11 +371,11 @@ def test_a_crash_after_the_run_was_kept_does_not_double_it(world: World) -> None
     be_down(world, 1)
     world.advance(290)
 
-    assert [job(world, name).runs for name in ("nightly", "other")] == [1, 1]
+    assert [entry(world, name).runs for name in ("nightly", "other")] == [1, 1]
     assert world.counts().success == 2
 
 
-def test_after_a_stall_a_job_runs_once(world: World) -> None:
+def test_after_a_stall_an_entry_runs_once(world: World) -> None:
     world.set(cron={"nightly": EVERY | {"task": {"taskid": "seed-{tick}"}}, "other": {"cron": "* * * * *"}})
     fetcher = world.fetcher()
 
@@ -384,8 +384,8 @@ def test_after_a_stall_a_job_runs_once(world: World) -> None:
     fetcher.finish_all()
     world.settle()
 
-    assert [job(world, name).runs for name in ("nightly", "other")] == [1, 1]
-    assert job(world).next_at == WALL + FIRST + HOUR
+    assert [entry(world, name).runs for name in ("nightly", "other")] == [1, 1]
+    assert entry(world).next_at == WALL + FIRST + HOUR
     assert world.counts().success == 2
 
 
@@ -395,21 +395,21 @@ def test_what_is_missed_while_the_daemon_is_down_is_left_out(world: World) -> No
     be_down(world, FIRST + HOUR + 61)
 
     assert (ticks(world), world.counts().ready) == (0, 0)
-    assert job(world).next_at == WALL + FIRST + HOUR + 300
+    assert entry(world).next_at == WALL + FIRST + HOUR + 300
 
 
 def test_a_restart_within_a_minute_of_a_run_has_not_missed_it(world: World) -> None:
     world.set(cron={"nightly": NIGHTLY})
 
     be_down(world, NIGHT + 60)
-    assert job(world).runs == 0
+    assert entry(world).runs == 0
     world.advance(DAY - 61)
     be_down(world, 60)
-    assert job(world).runs == 1
+    assert entry(world).runs == 1
 
 
 @pytest.mark.parametrize("down", [FIRST, HOUR, 30 * DAY])
-def test_what_is_missed_while_the_daemon_is_down_runs_once_if_the_job_says_so(world: World, down: float) -> None:
+def test_what_is_missed_while_the_daemon_is_down_runs_once_if_the_entry_says_so(world: World, down: float) -> None:
     world.set(cron={"nightly": EVERY | {"missed": "once", "task": {"taskid": "seed-{tick}"}}})
     fetcher = world.fetcher()
 
@@ -418,11 +418,11 @@ def test_what_is_missed_while_the_daemon_is_down_runs_once_if_the_job_says_so(wo
     fetcher.finish_all()
     world.settle()
 
-    assert (job(world).runs, world.counts().success) == (1, 1)
-    assert world.now.wall < job(world).next_at <= world.now.wall + 300
+    assert (entry(world).runs, world.counts().success) == (1, 1)
+    assert world.now.wall < entry(world).next_at <= world.now.wall + 300
 
 
-def test_a_run_that_was_missed_by_a_job_that_never_ran_is_made_up_for(make_world: MakeWorld) -> None:
+def test_a_run_that_was_missed_by_an_entry_that_never_ran_is_made_up_for(make_world: MakeWorld) -> None:
     config = {"news": {"cron": {"nightly": NIGHTLY | {"missed": "once"}}}}
     world = make_world(projects={"news": {}})
     world.configure(_with(world.config, config))
@@ -430,44 +430,44 @@ def test_a_run_that_was_missed_by_a_job_that_never_ran_is_made_up_for(make_world
 
     be_down(world, DAY)
 
-    assert job(world).runs == 1
+    assert entry(world).runs == 1
 
 
-def test_a_job_of_the_config_that_is_new_at_a_start_is_remembered_from_then_on(make_world: MakeWorld) -> None:
+def test_an_entry_of_the_config_that_is_new_at_a_start_is_remembered_from_then_on(make_world: MakeWorld) -> None:
     world = make_world(projects={"news": {}})
     world.config = _with(world.config, {"news": {"cron": {"nightly": NIGHTLY | {"missed": "once"}}}})
     world.restart()
 
     be_down(world, DAY)
 
-    assert job(world).runs == 1
+    assert entry(world).runs == 1
 
 
-def test_how_a_job_stands_is_kept_across_restarts(world: World) -> None:
+def test_how_an_entry_stands_is_kept_across_restarts(world: World) -> None:
     world.set(cron={"nightly": EVERY})
     world.advance(FIRST + 300)
-    before = job(world)
+    before = entry(world)
 
     be_down(world, 1)
 
-    assert job(world) == before
+    assert entry(world) == before
     assert (before.runs, before.skipped, before.last_at) == (1, 1, WALL + FIRST + 300)
 
 
-def test_jobs_run_on_after_the_machine_was_started_again(world: World) -> None:
+def test_entries_run_on_after_the_machine_was_started_again(world: World) -> None:
     world.set(cron={"nightly": EVERY})
     world.advance(FIRST)
 
     world.reboot()
     world.advance(300)
 
-    assert (job(world).runs, job(world).skipped) == (1, 1)
+    assert (entry(world).runs, entry(world).skipped) == (1, 1)
 
 
 # ---------------------------------------------------------------------------------------- the clock
 
 
-def test_a_clock_that_is_put_back_does_not_silence_a_job(world: World) -> None:
+def test_a_clock_that_is_put_back_does_not_silence_an_entry(world: World) -> None:
     world.set(cron={"nightly": EVERY})
     world.advance(FIRST)
 
@@ -476,10 +476,10 @@ def test_a_clock_that_is_put_back_does_not_silence_a_job(world: World) -> None:
     world.advance(300)
 
     assert ticks(world) == 2
-    assert job(world).next_at == world.now.wall + 300
+    assert entry(world).next_at == world.now.wall + 300
 
 
-def test_a_clock_that_is_put_back_while_the_daemon_sleeps_does_not_silence_a_job_either(world: World) -> None:
+def test_a_clock_that_is_put_back_while_the_daemon_sleeps_does_not_silence_an_entry_either(world: World) -> None:
     world.set(cron={"nightly": EVERY})
     world.advance(FIRST)
 
@@ -489,7 +489,7 @@ def test_a_clock_that_is_put_back_while_the_daemon_sleeps_does_not_silence_a_job
     assert ticks(world) == 2
 
 
-def test_a_job_that_ran_before_the_clock_was_put_back_is_not_silent_after_a_restart(world: World) -> None:
+def test_an_entry_that_ran_before_the_clock_was_put_back_is_not_silent_after_a_restart(world: World) -> None:
     world.set(cron={"nightly": EVERY | {"missed": "once"}})
     world.advance(FIRST)
 
@@ -500,62 +500,62 @@ def test_a_job_that_ran_before_the_clock_was_put_back_is_not_silent_after_a_rest
     assert ticks(world) == 2
 
 
-def test_a_clock_that_is_put_forward_runs_a_job_once(world: World) -> None:
+def test_a_clock_that_is_put_forward_runs_an_entry_once(world: World) -> None:
     world.set(cron={"nightly": EVERY})
 
     world.wall_step += DAY
     world.settle()
 
     assert ticks(world) == 1
-    assert world.now.wall < job(world).next_at <= world.now.wall + 300
+    assert world.now.wall < entry(world).next_at <= world.now.wall + 300
 
 
 # ---------------------------------------------------------------------------------------- changes
 
 
-def test_a_job_that_is_new_waits_for_its_next_time(world: World) -> None:
+def test_an_entry_that_is_new_waits_for_its_next_time(world: World) -> None:
     world.advance(FIRST)
 
     world.set(cron={"nightly": EVERY | {"missed": "once"}})
 
-    assert (ticks(world), job(world).next_at) == (0, WALL + FIRST + 300)
+    assert (ticks(world), entry(world).next_at) == (0, WALL + FIRST + 300)
 
 
-def test_a_job_that_is_changed_waits_for_its_next_time(world: World) -> None:
+def test_an_entry_that_is_changed_waits_for_its_next_time(world: World) -> None:
     world.set(cron={"nightly": EVERY})
     world.advance(FIRST)
 
     world.set(cron={"nightly": {"every": "1h", "missed": "once"}})
 
-    assert (ticks(world), job(world).next_at) == (1, WALL + 46 * MINUTE + 40)
+    assert (ticks(world), entry(world).next_at) == (1, WALL + 46 * MINUTE + 40)
     world.advance(HOUR)
     assert ticks(world) == 2
 
 
-def test_a_job_that_was_changed_has_missed_no_time_of_before(world: World) -> None:
+def test_an_entry_that_was_changed_has_missed_no_time_of_before(world: World) -> None:
     world.set(cron={"nightly": NIGHTLY | {"missed": "once"}})
     world.advance(NIGHT + 12 * HOUR)
     world.set(cron={"nightly": EVERY | {"missed": "once"}})
-    at = job(world).next_at
+    at = entry(world).next_at
 
     world.restart()
 
-    assert (job(world).runs, job(world).next_at) == (1, at)
+    assert (entry(world).runs, entry(world).next_at) == (1, at)
 
 
-def test_another_job_keeps_its_time_when_one_is_changed(world: World) -> None:
+def test_another_entry_keeps_its_time_when_one_is_changed(world: World) -> None:
     world.set(cron={"nightly": EVERY, "other": NIGHTLY})
 
     view = world.set(cron={"other": {"every": "1h"}})
 
-    assert {each.job: each.next_at - WALL for each in view.cron} == {"nightly": FIRST, "other": 46 * MINUTE + 40}
+    assert {each.entry: each.next_at - WALL for each in view.cron} == {"nightly": FIRST, "other": 46 * MINUTE + 40}
 
 
-def test_a_job_that_is_unset_is_gone(world: World) -> None:
+def test_an_entry_that_is_unset_is_gone(world: World) -> None:
     world.set(cron={"nightly": EVERY, "other": EVERY})
 
     unset(world, "cron.nightly")
-    assert [view.job for view in world.project().cron] == ["other"]
+    assert [view.entry for view in world.project().cron] == ["other"]
     unset(world, "cron")
     world.advance(HOUR)
 
@@ -563,21 +563,21 @@ def test_a_job_that_is_unset_is_gone(world: World) -> None:
     assert world.counts().ready == 0
 
 
-def test_a_job_that_comes_back_begins_anew(world: World) -> None:
+def test_an_entry_that_comes_back_begins_anew(world: World) -> None:
     world.set(cron={"nightly": EVERY})
     world.advance(FIRST)
 
     unset(world, "cron")
     world.set(cron={"nightly": EVERY})
 
-    assert (job(world).runs, job(world).last_at) == (0, 0.0)
+    assert (entry(world).runs, entry(world).last_at) == (0, 0.0)
 
 
-def test_a_job_of_the_config_can_be_changed_switched_off_and_given_back(make_world: MakeWorld) -> None:
+def test_an_entry_of_the_config_can_be_changed_switched_off_and_given_back(make_world: MakeWorld) -> None:
     world = make_world(projects={"news": {"cron": {"nightly": NIGHTLY | {"task": {"taskid": "seed"}}}}})
 
     world.set(cron={"nightly": EVERY})
-    assert job(world).next_at == WALL + FIRST
+    assert entry(world).next_at == WALL + FIRST
     world.set(cron={"nightly": None})
     assert world.project().cron == []
     world.restart()
@@ -585,17 +585,17 @@ def test_a_job_of_the_config_can_be_changed_switched_off_and_given_back(make_wor
     unset(world, "cron.nightly")
     world.advance(NIGHT)
 
-    assert (job(world).runs, world.show("seed").state) == (1, "ready")
+    assert (entry(world).runs, world.show("seed").state) == (1, "ready")
 
 
-def test_a_new_config_brings_changes_and_takes_jobs(make_world: MakeWorld) -> None:
+def test_a_new_config_brings_changes_and_takes_entries(make_world: MakeWorld) -> None:
     world = make_world(projects={"news": {"cron": {"gone": EVERY, "kept": NIGHTLY, "nightly": NIGHTLY}}})
     config = {"news": {"cron": {"kept": NIGHTLY, "nightly": EVERY}}, "late": {"cron": {"nightly": EVERY}}}
 
     world.configure(_with(world.config, config))
     world.advance(FIRST)
 
-    assert {view.job: view.runs for view in world.project().cron} == {"kept": 0, "nightly": 1}
+    assert {view.entry: view.runs for view in world.project().cron} == {"kept": 0, "nightly": 1}
     assert world.counts("late").ready == 1
 
 
@@ -606,11 +606,11 @@ def test_a_run_that_is_due_when_a_new_config_comes_is_neither_lost_nor_doubled(m
 
     world.configure(_with(world.config, {"news": {"cron": {"nightly": EVERY}}}))
 
-    assert [(view.job, view.runs) for view in world.project().cron] == [("nightly", 1)]
+    assert [(view.entry, view.runs) for view in world.project().cron] == [("nightly", 1)]
     assert world.show("cron.nightly").state == "ready"
 
 
-def test_jobs_end_with_their_project(world: World) -> None:
+def test_entries_end_with_their_project(world: World) -> None:
     world.set(cron={"nightly": EVERY})
 
     world.do("delete")
@@ -621,23 +621,23 @@ def test_jobs_end_with_their_project(world: World) -> None:
 
 
 @pytest.mark.parametrize("action", ["clear", "reset"])
-def test_jobs_go_on_after_their_tasks_were_dropped(world: World, action: str) -> None:
+def test_entries_go_on_after_their_tasks_were_dropped(world: World, action: str) -> None:
     world.set(cron={"nightly": EVERY})
     world.advance(FIRST)
 
     world.do(action)
     world.advance(300)
 
-    assert (job(world).skipped, world.counts().ready) == (0, 1)
+    assert (entry(world).skipped, world.counts().ready) == (0, 1)
 
 
 # ---------------------------------------------------------------------------------------- what people see
 
 
-def test_a_project_shows_how_its_jobs_stand(world: World) -> None:
+def test_a_project_shows_how_its_entries_stand(world: World) -> None:
     view = world.set(cron={"nightly": NIGHTLY, "other": EVERY})
 
-    assert view.cron == [CronJob("nightly", next_at=WALL + NIGHT), CronJob("other", next_at=WALL + FIRST)]
+    assert view.cron == [CronEntry("nightly", next_at=WALL + NIGHT), CronEntry("other", next_at=WALL + FIRST)]
 
 
 @pytest.mark.parametrize(
@@ -652,7 +652,7 @@ def test_a_project_shows_how_its_jobs_stand(world: World) -> None:
         (NIGHTLY | EVERY, "cron.nightly: give one of cron and every"),
     ],
 )
-def test_what_cant_be_read_is_refused_with_the_name_of_the_job(world: World, given: Any, reason: str) -> None:
+def test_what_cant_be_read_is_refused_with_the_name_of_the_entry(world: World, given: Any, reason: str) -> None:
     assert refusal(world, cron={"nightly": given, "other": EVERY}) == reason
     assert world.project().cron == []
 
@@ -667,7 +667,7 @@ def test_the_scheduler_sleeps_until_the_next_run(make_world: MakeWorld) -> None:
     assert world.wakes == before
 
 
-def test_of_many_jobs_that_are_due_at_once_each_turn_runs_some(make_world: MakeWorld) -> None:
+def test_of_many_entries_that_are_due_at_once_each_turn_runs_some(make_world: MakeWorld) -> None:
     names = [f"p{number:03}" for number in range(600)]
     world = make_world({"cron": {"nightly": EVERY}}, projects={name: {} for name in names})
     world.advance(FIRST - 1)
@@ -677,7 +677,7 @@ def test_of_many_jobs_that_are_due_at_once_each_turn_runs_some(make_world: MakeW
     while world.next_wake() <= world.elapsed:
         before_each.append(ready(world))
 
-    assert before_each == list(range(0, 600, JOBS_A_TURN))
+    assert before_each == list(range(0, 600, ENTRIES_A_TURN))
     assert ready(world) == 600
 
 
@@ -699,4 +699,4 @@ def test_an_expression_that_never_comes_is_refused(world: World) -> None:
 def test_an_expression_that_comes_only_in_leap_years_is_taken(world: World) -> None:
     world.set(cron={"nightly": {"cron": "0 0 29 2 *"}})
 
-    assert job(world).next_at == datetime.fromisoformat("2024-02-29T00:00Z").timestamp()
+    assert entry(world).next_at == datetime.fromisoformat("2024-02-29T00:00Z").timestamp()

@@ -1,6 +1,6 @@
-"""Graphs by the clock: cron jobs with ``tasks``, which submit a flow at each tick.
+"""Graphs by the clock: cron entries with ``tasks``, which submit a flow at each tick.
 
-``begin(world, …)`` gives the project news the job "night", every five minutes, with the graph of nine tasks of
+``begin(world, …)`` gives the project news the entry "night", every five minutes, with the graph of nine tasks of
 ``GRAPH``; ``flow_at(0)`` is the name of the flow of its first tick.
 """
 
@@ -19,7 +19,7 @@ from taskqueue.protocol.projects import ProjectReply, ProjectUnset
 from taskqueue.protocol.tasks import TaskRetry, TasksReply
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, body_of, task
 from tests.unit.core.rules.conftest import DAY, HOUR, MINUTE
-from tests.unit.core.rules.test_cron import FIRST, be_down, job, refusal, set_clock, stall
+from tests.unit.core.rules.test_cron import FIRST, be_down, entry, refusal, set_clock, stall
 from tests.unit.core.rules.test_dependencies import run, waits
 from tests.unit.core.rules.test_flows import cancel, flow, members, show, stage, submission, submitted, unknown, why_not
 
@@ -36,8 +36,8 @@ def begin(world: World, tasks: dict[str, Any] = PAIR, **how: Any) -> None:
     world.set(cron={"night": {"every": "5m", "tasks": tasks} | how})
 
 
-def flow_at(tick: int, job: str = "night") -> str:
-    return f"{job}-{int(WALL + FIRST + tick * EVERY)}"
+def flow_at(tick: int, name: str = "night") -> str:
+    return f"{name}-{int(WALL + FIRST + tick * EVERY)}"
 
 
 def flows(world: World) -> list[Flow]:
@@ -49,8 +49,8 @@ def names(world: World) -> list[str]:
 
 
 def counts(world: World) -> tuple[int, int, int]:
-    """Return runs, skipped and waiting ticks of the job."""
-    view = job(world, "night")
+    """Return runs, skipped and waiting ticks of the entry."""
+    view = entry(world, "night")
     return view.runs, view.skipped, view.waiting
 
 
@@ -82,7 +82,7 @@ def in_order(taken: list[str]) -> bool:
 # ---------------------------------------------------------------------------------------- a tick
 
 
-def test_a_job_with_tasks_submits_a_flow_at_each_tick(world: World) -> None:
+def test_an_entry_with_tasks_submits_a_flow_at_each_tick(world: World) -> None:
     begin(world, GRAPH)
     fetcher = world.fetcher()
 
@@ -91,7 +91,7 @@ def test_a_job_with_tasks_submits_a_flow_at_each_tick(world: World) -> None:
     for tick in range(3):
         world.advance(EVERY if tick else 0.001)
         view = show(world, flow_at(tick))
-        assert (view.state, view.tasks, view.job, view.tick) == ("running", 9, "night", WALL + FIRST + tick * EVERY)
+        assert (view.state, view.tasks, view.cron, view.tick) == ("running", 9, "night", WALL + FIRST + tick * EVERY)
         finish(world, fetcher)
         assert show(world, flow_at(tick)).state == "success"
 
@@ -99,7 +99,7 @@ def test_a_job_with_tasks_submits_a_flow_at_each_tick(world: World) -> None:
     assert counts(world) == (3, 0, 0)
 
 
-def test_tasks_of_a_tick_are_called_after_its_flow_and_say_all_that_a_task_of_a_job_says(world: World) -> None:
+def test_tasks_of_a_tick_are_called_after_its_flow_and_say_all_that_a_task_of_an_entry_says(world: World) -> None:
     load = {
         "url": "http://site/{tick}", "taskid": "load-{tick}", "priority": 3, "retries": 1, "age": "30d", "timeout": 90,
         "body": {"save": 1},
@@ -197,7 +197,7 @@ def test_after_a_stall_a_graph_runs_once(world: World) -> None:
     stall(world, HOUR)
 
     assert (names(world), counts(world)) == ([flow_at(0)], (1, 0, 0))
-    assert job(world, "night").next_at == WALL + FIRST + HOUR
+    assert entry(world, "night").next_at == WALL + FIRST + HOUR
 
 
 @pytest.mark.parametrize(("missed", "runs"), [("skip", 0), ("once", 1)])
@@ -215,18 +215,18 @@ def test_ticks_of_a_graph_that_are_missed_while_the_daemon_is_down_follow_missed
 # ---------------------------------------------------------------------------------------- ticks that overlap
 
 
-def test_a_tick_is_skipped_while_an_earlier_flow_of_the_job_has_not_ended(world: World) -> None:
+def test_a_tick_is_skipped_while_an_earlier_flow_of_the_entry_has_not_ended(world: World) -> None:
     begin(world)
     fetcher = world.fetcher()
 
     world.advance(FIRST + EVERY)
     assert (names(world), counts(world)) == ([flow_at(0)], (1, 1, 0))
-    assert job(world, "night").problem == "an earlier flow of the job has not ended"
+    assert entry(world, "night").problem == "an earlier flow of the entry has not ended"
     finish(world, fetcher)
     world.advance(EVERY)
 
     assert (names(world), counts(world)) == ([flow_at(0), flow_at(2)], (2, 1, 0))
-    assert job(world, "night").problem == ""
+    assert entry(world, "night").problem == ""
 
 
 def test_a_retry_of_a_task_of_an_earlier_flow_holds_up_the_next_tick(world: World) -> None:
@@ -242,7 +242,7 @@ def test_a_retry_of_a_task_of_an_earlier_flow_holds_up_the_next_tick(world: Worl
     assert counts(world) == (1, 1, 0)
 
 
-def test_a_tick_waits_for_the_end_of_an_earlier_flow_if_the_job_says_so(world: World) -> None:
+def test_a_tick_waits_for_the_end_of_an_earlier_flow_if_the_entry_says_so(world: World) -> None:
     begin(world, overlap="wait")
     fetcher = world.fetcher()
 
@@ -269,26 +269,26 @@ def test_a_flow_that_is_cancelled_or_cleared_lets_a_waiting_tick_run(world: Worl
     assert [view.state for view in flows(world)] == ["cancelled", "cancelled", "running"]
 
 
-def test_so_many_ticks_of_a_job_wait_and_the_next_one_is_skipped(world: World) -> None:
+def test_so_many_ticks_of_an_entry_wait_and_the_next_one_is_skipped(world: World) -> None:
     begin(world, overlap="wait")
 
     world.advance(FIRST + (TICKS_MOST + 1) * EVERY)
 
     assert counts(world) == (1, 1, TICKS_MOST)
-    assert job(world, "night").problem == f"{TICKS_MOST} ticks wait already"
+    assert entry(world, "night").problem == f"{TICKS_MOST} ticks wait already"
 
 
-def test_flows_of_a_job_run_beside_each_other_if_the_job_says_so(world: World) -> None:
+def test_flows_of_an_entry_run_beside_each_other_if_the_entry_says_so(world: World) -> None:
     begin(world, overlap="both")
 
     world.advance(FIRST + TICKS_MOST * EVERY)
 
     assert [view.state for view in flows(world)] == ["running"] * TICKS_MOST
     assert counts(world) == (TICKS_MOST, 1, 0)
-    assert job(world, "night").problem == f"{TICKS_MOST} flows of the job have not ended"
+    assert entry(world, "night").problem == f"{TICKS_MOST} flows of the entry have not ended"
 
 
-def test_a_changed_or_removed_job_lets_no_tick_wait(world: World) -> None:
+def test_a_changed_or_removed_entry_lets_no_tick_wait(world: World) -> None:
     begin(world, overlap="wait")
     world.advance(FIRST + 2 * EVERY)
 
@@ -330,7 +330,7 @@ def test_after_a_flow_that_failed_the_next_tick_runs(world: World) -> None:
 
 
 @pytest.mark.parametrize("overlap", ["skip", "wait", "both"])
-def test_after_a_flow_that_failed_ticks_are_skipped_until_it_is_a_success_if_the_job_says_so(
+def test_after_a_flow_that_failed_ticks_are_skipped_until_it_is_a_success_if_the_entry_says_so(
     world: World, overlap: str
 ) -> None:
     begin(world, after_failure="skip", overlap=overlap)
@@ -340,7 +340,7 @@ def test_after_a_flow_that_failed_ticks_are_skipped_until_it_is_a_success_if_the
 
     world.advance(2 * EVERY)
     assert (names(world), counts(world)) == ([flow_at(0)], (1, 2, 0))
-    assert job(world, "night").problem == f"flow {flow_at(0)} has failed"
+    assert entry(world, "night").problem == f"flow {flow_at(0)} has failed"
     taskids = [f"{flow_at(0)}.{name}" for name in PAIR]
     world.ask(TasksReply, TaskRetry(session="person", n=world.n(), project="news", taskids=taskids))
     finish(world, fetcher)
@@ -361,7 +361,7 @@ def test_a_flow_that_was_cancelled_has_not_failed(world: World) -> None:
 # ---------------------------------------------------------------------------------------- what is remembered
 
 
-def test_so_many_ended_flows_of_a_job_are_remembered(world: World) -> None:
+def test_so_many_ended_flows_of_an_entry_are_remembered(world: World) -> None:
     begin(world, keep_flows=2)
     fetcher = world.fetcher()
     flow(world, task("own"), name="night-own")
@@ -377,7 +377,7 @@ def test_so_many_ended_flows_of_a_job_are_remembered(world: World) -> None:
     assert names(world) == [flow_at(3), flow_at(4), "night-own"]
 
 
-def test_flows_of_a_job_end_with_their_project(world: World) -> None:
+def test_flows_of_an_entry_end_with_their_project(world: World) -> None:
     begin(world, overlap="wait")
     world.advance(FIRST + EVERY)
 
@@ -399,10 +399,10 @@ def test_a_tick_whose_tasks_find_no_room_is_skipped_as_a_whole(world: World) -> 
     world.push("news", task("a"))
     world.set(max_queue=2)
     world.advance(FIRST)
-    assert job(world, "night").problem == "no room for 2 more tasks: max_queue is 2"
+    assert entry(world, "night").problem == "no room for 2 more tasks: max_queue is 2"
     world.set(max_queue=10, max_tasks=2)
     world.advance(EVERY)
-    assert job(world, "night").problem == "no room for 2 more tasks: max_tasks is 2"
+    assert entry(world, "night").problem == "no room for 2 more tasks: max_tasks is 2"
     world.set(max_tasks=3)
     world.advance(EVERY)
 
@@ -415,10 +415,10 @@ def test_a_tick_one_of_whose_tasks_is_known_is_skipped_as_a_whole(world: World) 
     stage(world, task("x"), task(f"{flow_at(1)}.sum", delay=HOUR), name="other")
 
     world.advance(FIRST)
-    assert job(world, "night").problem == f"task {flow_at(0)}.sum is known already"
+    assert entry(world, "night").problem == f"task {flow_at(0)}.sum is known already"
     assert submitted(world, 2, name="other")
     world.advance(EVERY)
-    assert job(world, "night").problem == f"task {flow_at(1)}.sum is known already"
+    assert entry(world, "night").problem == f"task {flow_at(1)}.sum is known already"
 
     assert (names(world), world.counts().ready) == (["other"], 2)
 
@@ -428,7 +428,7 @@ def test_a_tick_whose_flow_is_known_is_skipped_even_if_the_clock_shows_it_again(
     fetcher = world.fetcher()
     stage(world, task("x"), name=flow_at(0))
     world.advance(FIRST)
-    assert job(world, "night").problem == f"there is a flow {flow_at(0)} already"
+    assert entry(world, "night").problem == f"there is a flow {flow_at(0)} already"
     world.advance(EVERY)
     finish(world, fetcher)
 
@@ -473,17 +473,17 @@ def test_a_nearly_full_disk_and_too_many_flows_keep_out_a_tick(make_world: MakeW
     begin(world)
     world.configure(replace(world.config, has_room=False))
     world.advance(FIRST)
-    assert job(world, "night").problem == "the disk is nearly full"
+    assert entry(world, "night").problem == "the disk is nearly full"
 
     world = make_world()
     monkeypatch.setattr("taskqueue.core.model.flow.RUNNING_MOST", 1)
     flow(world, task("a"))
     begin(world)
     world.advance(FIRST)
-    assert job(world, "night").problem == "1 flows are running already, the most allowed"
+    assert entry(world, "night").problem == "1 flows are running already, the most allowed"
 
 
-def test_a_stopped_project_collects_at_most_one_flow_of_a_job(world: World) -> None:
+def test_a_stopped_project_collects_at_most_one_flow_of_an_entry(world: World) -> None:
     begin(world)
     world.do("stop")
 
@@ -507,7 +507,7 @@ def test_many_graphs_that_are_due_at_once_run_in_several_turns(world: World) -> 
     assert len(names(world)) == 4
 
 
-def test_a_graph_replaces_the_task_of_a_job_and_the_other_way_round(world: World) -> None:
+def test_a_graph_replaces_the_task_of_an_entry_and_the_other_way_round(world: World) -> None:
     world.set(cron={"night": {"every": "5m"}})
     world.advance(FIRST)
     begin(world)
@@ -525,18 +525,18 @@ def test_a_graph_replaces_the_task_of_a_job_and_the_other_way_round(world: World
 @pytest.mark.parametrize(
     ("name", "said", "reason"),
     [
-        ("n", {"tasks": {"a": {"after": ["b"]}}}, 'cron.n.tasks.a.after: no task of this job is called "b"; there'),
+        ("n", {"tasks": {"a": {"after": ["b"]}}}, 'cron.n.tasks.a.after: no task of this entry is called "b"; there'),
         ("n", {"tasks": {"a": {"after": ["a"]}}}, "cron.n.tasks.a.after: a cycle, in which each task waits"),
         ("n", {"tasks": {"a": {"taskid": "x"}}}, "cron.n.tasks.a.taskid: expected {tick} in it"),
-        ("n", {"tasks": {name: {"taskid": "{tick}"} for name in "ab"}}, "another task of the job has it, too"),
+        ("n", {"tasks": {name: {"taskid": "{tick}"} for name in "ab"}}, "another task of the entry has it, too"),
         ("n", {"tasks": {"a b": {}}}, 'cron.n.tasks."a b": a task\'s name is 1 to 64 ASCII letters'),
         ("n", {"tasks": {"a": {}}, "task": {"url": "u"}}, "cron.n.task: give one of task and tasks"),
         ("n", {"overlap": "wait"}, "cron.n.overlap: goes with tasks"),
         ("n", {"tasks": {"a": {}}, "keep_flows": 101}, "cron.n.keep_flows must be a whole number of at least 1"),
         ("n", {"tasks": {"a": {"after": "b"}}}, "cron.n.tasks.a.after must be a list of 0 to 1000 items"),
         ("n", {"tasks": {"a": {"delay": 5}}}, "cron.n.tasks.a.delay is not a setting"),
-        ("x" * 53, {"tasks": {"a": {}}}, "a job with tasks has at most 52 characters"),
-        ("x" * 52, {"tasks": {"y" * 64: {}}}, "its taskid JOB-TICK.NAME takes more than 128 bytes"),
+        ("x" * 53, {"tasks": {"a": {}}}, "an entry with tasks has at most 52 characters"),
+        ("x" * 52, {"tasks": {"y" * 64: {}}}, "its taskid ENTRY-TICK.NAME takes more than 128 bytes"),
         ("n", {"tasks": {f"t{n}": {} for n in range(257)}}, "cron.n.tasks: expected at most 256 tasks, not 257"),
         (
             "n",

@@ -207,7 +207,7 @@ def test_a_wrong_count_of_edges_is_found(world: World) -> None:
 
 
 @pytest.mark.parametrize("form", [JSON, MESSAGEPACK], ids=["json", "msgpack"])
-def test_ticks_of_a_cron_job_that_wait_survive_an_export_and_an_import(
+def test_ticks_of_a_cron_entry_that_wait_survive_an_export_and_an_import(
     make_world: MakeWorld, form: ExportFormat
 ) -> None:
     world = make_world()
@@ -219,6 +219,6 @@ def test_ticks_of_a_cron_job_that_wait_survive_an_export_and_an_import(
     disk = imported(exported(world, form), form)
     assert problems(disk) == []
 
-    (job,) = lived_on(world, disk).project().cron
-    assert (job.runs, job.waiting, job.skipped) == (2, 1, 0)  # the flow of the first tick is not exported
+    (entry,) = lived_on(world, disk).project().cron
+    assert (entry.runs, entry.waiting, entry.skipped) == (2, 1, 0)  # the flow of the first tick is not exported
     assert problems(disk) == []

@@ -1,7 +1,7 @@
-"""Tasks that the daemon pushes by itself, as settings: ``on_finished``, ``on_failure``, and the jobs in ``cron``.
+"""Tasks that the daemon pushes by itself, as settings: ``on_finished``, ``on_failure``, and the entries in ``cron``.
 
-A job pushes one task, or submits a graph of tasks as a flow. This module defines these tables and reports all that can
-be wrong with them; ``cron_times`` says when a job runs, ``cron`` runs it.
+An entry pushes one task, or submits a graph of tasks as a flow. This module defines these tables and reports all that
+can be wrong with them; ``cron_times`` says when an entry runs, ``cron`` runs it.
 Complaints of the ``Environment`` are reported under the name of the setting.
 """
 
@@ -35,16 +35,16 @@ from taskqueue.settings.environment import Environment
 from taskqueue.settings.graph_order import Cycle, parents_first
 from taskqueue.units import EXAMPLES, parse_duration
 
-JOB_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-JOB_NAME_WORDS: Final = '1 to 64 ASCII letters, digits, "_" and "-"'
-MAX_JOBS: Final = 100
-"""Cron jobs of one layer of one project, at most."""
+ENTRY_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+ENTRY_NAME_WORDS: Final = '1 to 64 ASCII letters, digits, "_" and "-"'
+MAX_ENTRIES: Final = 100
+"""Cron entries of one layer of one project, at most."""
 
 EACH_MINUTE: Final = "* * * * *"
 MAX_EVERY_SECONDS: Final = 366 * 86_400
 
 TICK: Final = "{tick}"
-"""Placeholder in url and taskid of a cron job for the unix seconds of the run."""
+"""Placeholder in url and taskid of a cron entry for the unix seconds of the run."""
 MAX_TICK: Final = "9" * 11
 
 OF_FAILED: Final = re.compile(r"\{(taskid|url|error)\}")
@@ -53,12 +53,12 @@ LONGEST: Final = "\U0010ffff"
 """Character that takes the most bytes in UTF-8."""
 MAX_GRAPH_TASKS: Final = 256
 MAX_GRAPH_EDGES: Final = 2000
-"""Tasks of a job's graph, and edges between them, at most: a run makes them all in one turn."""
+"""Tasks of an entry's graph, and edges between them, at most: a run makes them all in one turn."""
 
 GRAPH_TASK_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 GRAPH_TASK_NAME_WORDS: Final = '1 to 64 ASCII letters, digits, "_", "-" and "."'
 MAX_GRAPH_NAME: Final = NAME_CHARS - len(MAX_TICK) - 1
-"""Characters of the name of a job with a graph, at most: its flows are called JOB-TICK."""
+"""Characters of the name of an entry with a graph, at most: its flows are called ENTRY-TICK."""
 
 MAX_PACKED_BYTES: Final = 64 << 10
 """Longest packed body of a task in the settings, and longest ``fetch``, in bytes: each view of the project and each
@@ -73,9 +73,9 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     """Task that the daemon pushes by itself, with ``force_update``.
 
     Attributes:
-        url, taskid: if empty, made from the name of the job or of ``on_finished``; a config file must give the url of
-            ``on_finished``, so that a misspelt one is noticed. In a cron job, ``{tick}`` stands for the unix seconds of
-            the run; in ``on_failure``, ``{taskid}``, ``{url}`` and, in the body, ``{error}`` stand for those of the
+        url, taskid: if empty, made from the name of the entry or of ``on_finished``; a config file must give the url of
+            ``on_finished``, so that a misspelt one is noticed. In a cron entry, ``{tick}`` stands for the unix seconds
+            of the run; in ``on_failure``, ``{taskid}``, ``{url}`` and, in the body, ``{error}`` stand for those of the
             failed task, whose url is the default, and ``taskid`` can't be given.
         body: sent as it is, such as ``{process = {callback = "index"}}``.
     """
@@ -90,10 +90,10 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
 
 class GraphTask(Template, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Task of a cron job's graph, which the daemon makes anew in each run.
+    """Task of a cron entry's graph, which the daemon makes anew in each run.
 
     Attributes:
-        after: names of the job's tasks that it waits for.
+        after: names of the entry's tasks that it waits for.
         on_parent_failure: what it does if one of these fails: fail too, run all the same, or wait for a later success.
     """
 
@@ -103,18 +103,18 @@ class GraphTask(Template, frozen=True, forbid_unknown_fields=True, omit_defaults
     on_parent_failure: ParentFailure = "fail"
 
 
-class CronJob(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class CronEntry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """When to push which task, or submit which graph of tasks, repeatedly, by ``cron`` or by ``every``.
 
     Attributes:
-        tasks: tasks of a graph by name, instead of ``task``; each run submits them as the flow JOB-TICK.
+        tasks: tasks of a graph by name, instead of ``task``; each run submits them as the flow ENTRY-TICK.
         cron: a cron expression, read in ``zone``.
         every: interval such as "90s", "5m", "12h" or "1d", in whole seconds, at most 366 days; runs come at its
             multiples since 1970 (UTC).
         missed: runs missed while the daemon was down: skip them, or run once.
-        overlap: a run while an earlier flow of the job has not ended: skip it, let it wait for that, or have both.
-        after_failure: a run after a flow of the job that has failed: run it, or skip it until that flow is a success.
-        keep_flows: ended flows of the job that are remembered, at most.
+        overlap: a run while an earlier flow of the entry has not ended: skip it, let it wait for that, or have both.
+        after_failure: a run after a flow of the entry that has failed: run it, or skip it until that flow is a success.
+        keep_flows: ended flows of the entry that are remembered, at most.
     """
 
     ONE_OF: ClassVar = ("cron", "every")
@@ -131,12 +131,12 @@ class CronJob(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
 
 
 GRAPH_KEYS: Final = ("overlap", "after_failure", "keep_flows")
-"""Settings of a job that only one with a graph has."""
+"""Settings of an entry that only one with a graph has."""
 
 PLAIN_TEMPLATE: Final = Template()
 PLAIN_GRAPH_TASK: Final = GraphTask()
-PLAIN_JOB: Final = CronJob()
-NO_JOBS: Final[Mapping[str, CronJob]] = {}
+PLAIN_ENTRY: Final = CronEntry()
+NO_ENTRIES: Final[Mapping[str, CronEntry]] = {}
 
 
 def at_tick(text: str, tick: str) -> str:
@@ -144,29 +144,29 @@ def at_tick(text: str, tick: str) -> str:
     return text.replace(TICK, tick)
 
 
-def flow_name(job: str, tick: str) -> str:
-    """Return the name of the flow that a job submits at a tick (unix seconds, in digits)."""
-    return f"{job}-{tick}"
+def flow_name(entry: str, tick: str) -> str:
+    """Return the name of the flow that an entry submits at a tick (unix seconds, in digits)."""
+    return f"{entry}-{tick}"
 
 
-def graph_taskids(job: str, tasks: Mapping[str, GraphTask], tick: str) -> dict[str, str]:
+def graph_taskids(entry: str, tasks: Mapping[str, GraphTask], tick: str) -> dict[str, str]:
     """Map the names of a graph's tasks to their taskids at a tick."""
-    flow = flow_name(job, tick)
+    flow = flow_name(entry, tick)
     return {name: at_tick(task.taskid, tick) or f"{flow}.{name}" for name, task in tasks.items()}
 
 
 # ---------------------------------------------------------------------------------------- what can't be
 
 
-def wrong_names(jobs: Setting) -> Iterator[str]:
-    """Report too many jobs and invalid job names; a value that is not a table is ignored."""
-    if not isinstance(jobs, dict):
+def wrong_names(entries: Setting) -> Iterator[str]:
+    """Report too many entries and invalid entry names; a value that is not a table is ignored."""
+    if not isinstance(entries, dict):
         return
-    if len(jobs) > MAX_JOBS:
-        yield f"cron: expected at most {MAX_JOBS} jobs, not {len(jobs)}"
-    for name in jobs:
-        if not isinstance(name, str) or not JOB_NAME.fullmatch(name):
-            yield f"cron.{reader.shown(name)}: a job's name is {JOB_NAME_WORDS}"
+    if len(entries) > MAX_ENTRIES:
+        yield f"cron: expected at most {MAX_ENTRIES} entries, not {len(entries)}"
+    for name in entries:
+        if not isinstance(name, str) or not ENTRY_NAME.fullmatch(name):
+            yield f"cron.{reader.shown(name)}: an entry's name is {ENTRY_NAME_WORDS}"
 
 
 def wrong_template(where: str, task: Template, environment: Environment | None) -> Iterator[str]:
@@ -203,37 +203,38 @@ def filled(value: Any, texts: Mapping[str, str]) -> Any:
     return [filled(item, texts) for item in value] if isinstance(value, list) else value
 
 
-def wrong_job(where: str, name: str, job: CronJob, environment: Environment | None) -> Iterator[str]:
-    """Report what the type can't check of a job; without an environment, its times are not read."""
-    if job.tasks:
-        yield from _wrong_graph(where, name, job, environment)
+def wrong_entry(where: str, name: str, entry: CronEntry, environment: Environment | None) -> Iterator[str]:
+    """Report what the type can't check of an entry; without an environment, its times are not read."""
+    if entry.tasks:
+        yield from _wrong_graph(where, name, entry, environment)
     else:
-        yield from wrong_template(f"{where}.task", job.task, environment)
+        yield from wrong_template(f"{where}.task", entry.task, environment)
         for key in GRAPH_KEYS:
-            if getattr(job, key) != getattr(PLAIN_JOB, key):
+            if getattr(entry, key) != getattr(PLAIN_ENTRY, key):
                 yield f"{where}.{key}: goes with tasks"
-    every = parse_duration(job.every) or 0.0
-    if job.every and (not 0 < every <= MAX_EVERY_SECONDS or every % 1):
-        said = reader.shown(job.every)
+    every = parse_duration(entry.every) or 0.0
+    if entry.every and (not 0 < every <= MAX_EVERY_SECONDS or every % 1):
+        said = reader.shown(entry.every)
         yield f'{where}.every: expected whole seconds, such as {EXAMPLES}, at most "366d", not {said}'
-    if job.every and job.zone != PLAIN_JOB.zone:
+    if entry.every and entry.zone != PLAIN_ENTRY.zone:
         yield f"{where}.zone: goes with cron; every counts from 1970 in UTC"
     if environment is not None:
-        yield from _unreadable_times(where, job, environment)
+        yield from _unreadable_times(where, entry, environment)
 
 
-def _wrong_graph(where: str, name: str, job: CronJob, environment: Environment | None) -> Iterator[str]:
-    """Report what the types can't check of a job's graph."""
-    if job.task != PLAIN_TEMPLATE:
+def _wrong_graph(where: str, name: str, entry: CronEntry, environment: Environment | None) -> Iterator[str]:
+    """Report what the types can't check of an entry's graph."""
+    if entry.task != PLAIN_TEMPLATE:
         yield f"{where}.task: give one of task and tasks"
     if len(name) > MAX_GRAPH_NAME:
-        yield f"{where}: the name of a job with tasks has at most {MAX_GRAPH_NAME} characters; its flows are NAME-TICK"
-    if len(job.tasks) > MAX_GRAPH_TASKS:
-        yield f"{where}.tasks: expected at most {MAX_GRAPH_TASKS} tasks, not {len(job.tasks)}"
+        most = f"at most {MAX_GRAPH_NAME} characters"
+        yield f"{where}: the name of an entry with tasks has {most}; its flows are NAME-TICK"
+    if len(entry.tasks) > MAX_GRAPH_TASKS:
+        yield f"{where}.tasks: expected at most {MAX_GRAPH_TASKS} tasks, not {len(entry.tasks)}"
         return
-    taskids = graph_taskids(name, job.tasks, MAX_TICK)
+    taskids = graph_taskids(name, entry.tasks, MAX_TICK)
     counts = Counter(taskids.values())
-    for key, task in job.tasks.items():
+    for key, task in entry.tasks.items():
         path = reader.path(f"{where}.tasks", key)
         if not GRAPH_TASK_NAME.fullmatch(key):
             yield f"{path}: a task's name is {GRAPH_TASK_NAME_WORDS}"
@@ -241,10 +242,10 @@ def _wrong_graph(where: str, name: str, job: CronJob, environment: Environment |
         if task.taskid and TICK not in task.taskid:
             yield f"{path}.taskid: expected {TICK} in it, because each run has tasks of its own"
         elif not task.taskid and len(taskids[key].encode()) > MAX_TASKID_BYTES:
-            yield f"{path}: its taskid JOB-TICK.NAME takes more than {MAX_TASKID_BYTES} bytes; shorten a name"
+            yield f"{path}: its taskid ENTRY-TICK.NAME takes more than {MAX_TASKID_BYTES} bytes; shorten a name"
         if counts[taskids[key]] > 1:
-            yield f"{path}.taskid: another task of the job has it, too"
-    yield from _wrong_order(where, job.tasks)
+            yield f"{path}.taskid: another task of the entry has it, too"
+    yield from _wrong_order(where, entry.tasks)
 
 
 def _wrong_order(where: str, tasks: Mapping[str, GraphTask]) -> Iterator[str]:
@@ -257,7 +258,7 @@ def _wrong_order(where: str, tasks: Mapping[str, GraphTask]) -> Iterator[str]:
     unknown = [(key, parent) for key, task in tasks.items() for parent in task.after if parent not in tasks]
     for key, parent in unknown:
         path = reader.path(f"{where}.tasks", key)
-        yield f"{path}.after: no task of this job is called {reader.shown(parent)}; {there_are(parent, names)}"
+        yield f"{path}.after: no task of this entry is called {reader.shown(parent)}; {there_are(parent, names)}"
     if unknown:
         return
     try:
@@ -286,16 +287,16 @@ def attempt(where: str, ask: Callable[[], object]) -> Iterator[str]:
         yield f"{where}: {_without_key(rejected.reason)}"
 
 
-def _unreadable_times(where: str, job: CronJob, environment: Environment) -> Iterator[str]:
+def _unreadable_times(where: str, entry: CronEntry, environment: Environment) -> Iterator[str]:
     """Report a wrong expression and a wrong zone separately, so that neither hides the other."""
-    if job.cron:
-        yield from attempt(f"{where}.cron", lambda: _check_comes(job.cron, environment))
-    if not job.every:
-        yield from attempt(f"{where}.zone", lambda: environment.next_run(EACH_MINUTE, job.zone, 0.0))
+    if entry.cron:
+        yield from attempt(f"{where}.cron", lambda: _check_comes(entry.cron, environment))
+    if not entry.every:
+        yield from attempt(f"{where}.zone", lambda: environment.next_run(EACH_MINUTE, entry.zone, 0.0))
 
 
 def _check_comes(expression: str, environment: Environment) -> None:
-    if environment.next_run(expression, PLAIN_JOB.zone, LONG_GAP_AT) == inf:
+    if environment.next_run(expression, PLAIN_ENTRY.zone, LONG_GAP_AT) == inf:
         raise Rejected("setting", f"cron: {reader.shown(expression)} never comes")
 
 
