@@ -57,7 +57,7 @@ NOUNS: Final = {
     "flow": "submit, list, show, wait, cancel",
     "cron": "list, set, remove",
     "fetcher": "list, show, drain, resume",
-    "operation": "list, show, wait, cancel",
+    "operation": "list, show, wait, cancel, undo",
     "store": "init, show, check, backup, restore …",
     "config": "init, check, alerts, board",
     "web": "start",

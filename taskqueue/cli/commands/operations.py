@@ -49,7 +49,7 @@ def operation_id(written: str) -> int:
 
 @click.group()
 def operation() -> None:
-    """List, show, wait for, cancel and undo operations.
+    """Show, wait for, cancel and undo operations.
 
     `taskqueue task` begins them, and so do actions on groups. They run on without a waiting client, and after a restart
     of the daemon. The last 100 that ended are kept.
@@ -162,7 +162,7 @@ def cancel(number: int, as_json: bool, daemon: Daemon) -> None:
 @json_option
 @daemon_options
 def undo(number: int, yes: bool, no_wait: bool, as_json: bool, daemon: Daemon) -> None:
-    """Undo a retry, cancel, reprioritise or reschedule.
+    """Undo what an operation has changed.
 
     Tasks get back the state, due time, priority and retries that they had; those that ran come back ready. Tasks that
     have changed since stay as they are. Children that failed, events of finished projects and ends of flows stay, too,

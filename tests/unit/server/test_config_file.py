@@ -34,7 +34,7 @@ from taskqueue.settings.slot_choice import SlotSettings
 SHIPPED = Path(__file__).parents[3] / "conf" / "taskqueue.toml"
 
 
-TABLES = ["fetch", "on_finished", "cron"]
+TABLES = ["fetch", "on_finished", "on_failure", "cron"]
 """Settings of a project that are sections of their own, without a default in TOML."""
 
 EXAMPLE = re.compile(r'# (\[[\w.-]+("[^"]+")?\]|\w+ = .*)(\s+#.*)?')

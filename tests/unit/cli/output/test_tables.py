@@ -166,7 +166,7 @@ def test_places_that_hang_are_shown_beside_what_is_held(capsys: pytest.CaptureFi
     lines = capsys.readouterr().out.splitlines()
 
     assert [line.split()[:6] for line in lines[:4]] == [
-        ["fetcher", "state", "holds", "hung", "oldest", "done"],
+        ["fetcher", "state", "holds", "hung", "slow", "oldest"],
         ["web1", "3/20", "0", "s", "0", "0"],
         ["web3", "0/20", "1", "for", "1", "min"],
         ["web2", "0/20", "16", "for", "9", "min"],

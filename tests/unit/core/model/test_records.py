@@ -30,7 +30,8 @@ from taskqueue.core.model.records import (
 from taskqueue.core.model.recrawl_interval import PageFacts
 from taskqueue.core.model.rerun_set import RerunCursor, RerunMember
 from taskqueue.core.model.slot_records import DivisionRecord, SlotRecord
-from taskqueue.protocol.fields import Boot
+from taskqueue.core.model.undo_rows import UndoCursor, UndoPage, UndoRow, UndoRows
+from taskqueue.protocol.fields import Boot, Token
 from taskqueue.protocol.values import (
     Attempt,
     Change,
@@ -44,6 +45,7 @@ from taskqueue.protocol.values import (
     TaskCounts,
     TaskFilter,
     TaskOf,
+    UndoProgress,
 )
 from taskqueue.settings.slot_choice import SlotChoice
 from taskqueue.store import records
@@ -65,6 +67,7 @@ DIVIDED = ProjectRecord(
 )  # fmt: skip
 SCHEDULE = Schedule(priority=2, age=60.0, recrawl=Recrawl(60.0, 3600.0))
 LOG = ChangeRecord(3, 1e9, "project set", "anna", project="news", detail="rate=5")
+UNDO_ROW = UndoRow("a", 2, 3, 1, 0, 5.0, Token(9))
 
 KEPT: list[tuple[Struct, str]] = [
     (
@@ -76,10 +79,10 @@ KEPT: list[tuple[Struct, str]] = [
     ),
     (
         OperationRecord(PROGRESS, 8, 1, "a", "anna", "10.0.0.1", 2),
-        "9cde000ba2696405a6616374696f6ea57265747279a870726f6a6563747391a46e657773a76472795f72756ec2a56b6e6f776e09a473"
+        "9ede000ba2696405a6616374696f6ea57265747279a870726f6a6563747391a46e657773a76472795f72756ec2a56b6e6f776e09a473"
         "6565"
         "6e04a76d61746368656402a8626567616e5f6174cb41cdcd6500000000a567726f7570a167a666696c74657282a673746174657391a6"
-        "6661696c6564a375726ca12aa87072696f72697479030801a161a4616e6e61a831302e302e302e3102c09000a090",
+        "6661696c6564a375726ca12aa87072696f72697479030801a161a4616e6e61a831302e302e302e3102c09000a090c0c0",
     ),
     (
         Attempt(1e9, "failed", "f", 0.5, "404"),
@@ -101,10 +104,10 @@ KEPT: list[tuple[Struct, str]] = [
     ),
     (
         OperationRecord(RERUN, 8, cursor=RerunCursor("order", 2, b"a")),
-        "9cde0009a2696406a6616374696f6ea5726572756ea870726f6a6563747391a46e657773a76472795f72756ec3a56b6e6f77"
+        "9ede0009a2696406a6616374696f6ea5726572756ea870726f6a6563747391a46e657773a76472795f72756ec3a56b6e6f77"
         "6e02a47365656e02a76d61746368656402a8626567616e5f6174cb41cdcd6500000000a5726572756e84a67461736b6964a1"
         "61a573636f7065aa646f776e73747265616da66c61796572739182a57461736b7302a77461736b69647392a161a162a56465"
-        "707468010800a0a0a00097a56f7264657202c401610000ff009000a090",
+        "707468010800a0a0a00097a56f7264657202c401610000ff009000a090c0c0",
     ),
     (
         CountersRecord(5, 2, (1, 2, 3, 4, 5, 6), [7]),
@@ -144,6 +147,26 @@ KEPT: list[tuple[Struct, str]] = [
         SpecValue("a", "https://example.com/", SCHEDULE, Raw(b"\xc0"), 1, PageFacts(60.0, "e")),
         "96a161b468747470733a2f2f6578616d706c652e636f6d2f83a87072696f7269747902a3616765cb404e000000000000a772"
         "65637261776c82a36d696ecb404e000000000000a36d6178cb40ac200000000000c00194cb404e000000000000a165a0a0",
+    ),
+    (
+        UNDO_ROW,
+        "97a16102030100cb401400000000000009",
+    ),
+    (
+        UndoPage(7, 1, Token(9), [UNDO_ROW]),
+        "940701099197a16102030100cb401400000000000009",
+    ),
+    (
+        UndoRows(7, 3, 1),
+        "9507030100c400",
+    ),
+    (
+        UndoCursor(5, "cancel", 0, 0.0, 1e9, UndoRows(7, 3, 1)),
+        "9705a663616e63656c00cb0000000000000000cb41cdcd65000000009507030100c40000",
+    ),
+    (
+        UndoProgress(5, "cancel", TaskCounts(ready=2), ran=1),
+        "84a26f6605a6616374696f6ea663616e63656ca6636f756e747381a5726561647902a372616e01",
     ),
     (
         NewTask("a", "https://example.com/", depends_on=("b", TaskOf("shop", "c"))),
@@ -186,10 +209,16 @@ def test_a_project_from_before_pauses_ended_by_themselves_is_read() -> None:
     assert decode(bytes.fromhex(written), type=ProjectRecord) == PROJECT
 
 
-@pytest.mark.parametrize(("head", "cut"), [("9bde000ba269", 2), ("98de000ba269", 8), ("9b8ba269", 2), ("988ba269", 8)])
+@pytest.mark.parametrize(
+    ("head", "cut"),
+    [
+        ("9cde000ba269", 4), ("9bde000ba269", 6), ("98de000ba269", 12), ("9c8ba269", 4), ("9b8ba269", 6),
+        ("988ba269", 12),
+    ],
+)  # fmt: skip
 def test_an_operation_from_before_it_had_its_last_fields_is_read(head: str, cut: int) -> None:
     record, written = KEPT[1]
-    before = written.replace("9cde000ba269", head)
+    before = written.replace("9ede000ba269", head)
 
     assert decode(bytes.fromhex(before[: len(before) - cut]), type=OperationRecord) == record
 
