@@ -28,6 +28,14 @@ from taskqueue.protocol.choices import (
     TaskState,
 )
 from taskqueue.protocol.daemon import DaemonPoint, DaemonStatus, Histogram, KeyUse, Status, StoreLevel
+from taskqueue.protocol.exports import (
+    ExportedParent,
+    ExportedPoint,
+    ExportedProject,
+    ExportedTask,
+    ExportedUpdate,
+    ImportProgress,
+)
 from taskqueue.protocol.fetchers import Fetcher, FetcherName, FetcherPage, HungPlaces, NoteOutcome
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.flows import Flow, FlowTaskStatus
@@ -77,6 +85,11 @@ __all__ = [
     "DaemonPoint",
     "DaemonStatus",
     "EventTotals",
+    "ExportedParent",
+    "ExportedPoint",
+    "ExportedProject",
+    "ExportedTask",
+    "ExportedUpdate",
     "FailureGroup",
     "Failures",
     "FailuresBy",
@@ -92,6 +105,7 @@ __all__ = [
     "Histogram",
     "HistoryPoint",
     "HungPlaces",
+    "ImportProgress",
     "KeyUse",
     "NoteOutcome",
     "Operation",

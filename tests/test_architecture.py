@@ -315,7 +315,6 @@ INTERPRETED = {
     "core.model.history",
     "core.model.needs",
     "core.model.records",
-    "core.model.recrawl_interval",
     "core.model.rerun_set",
     "core.model.slot_records",
     "core.model.slot_scan",

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import NODEFAULT, Struct, inspect
 
-from taskqueue.protocol import daemon, fetchers, fields, flows, insight, operations, projects, slots, tasks
+from taskqueue.protocol import daemon, exports, fetchers, fields, flows, insight, operations, projects, slots, tasks
 from taskqueue.protocol.base import ErrorReply, Reply, Request
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.descriptions import COMMON, descriptions
@@ -33,6 +33,7 @@ WIDTH: Final = 110
 NOUNS: Final = {
     "Tasks": tasks,
     "Projects and groups": projects,
+    "Exports": exports,
     "Fetchers": fetchers,
     "Slots": slots,
     "Flows": flows,

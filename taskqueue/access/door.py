@@ -23,6 +23,7 @@ from taskqueue.access.rights import is_about_all, request_name, right_of, roles_
 from taskqueue.errors import Rejected
 from taskqueue.protocol.callers import EVERYBODY, USER, Caller, Right, Scope
 from taskqueue.protocol.daemon import WhoIs, WhoReply
+from taskqueue.protocol.exports import ProjectImport
 from taskqueue.protocol.fetchers import Extend, Hello, LeaseRef, Note, NotedLease, Release
 from taskqueue.protocol.flows import FlowStage
 from taskqueue.protocol.messages import REQUESTS, AnyRequest, Flaw, Flaws, Incoming
@@ -162,6 +163,8 @@ class _Outside:
             for index, task in enumerate(request.tasks):
                 if reason := self._flaw(task, request.project):
                     raise Rejected("forbidden", f"tasks[{index}].{reason}")
+        elif isinstance(request, ProjectImport):
+            self._check_import(request)
 
     def take_out_new(self, tasks: list[NewTask | None], project: str, parent: tuple[int, ...], flaws: Flaws) -> None:
         """Take out tasks that name a project outside; ``project`` is the one of those that name none."""
@@ -200,6 +203,12 @@ class _Outside:
             raise Rejected("forbidden", f"name projects: your key has {self._scope}")
         if hello.hung is not None and not self._scope.has(hello.hung.project):
             raise Rejected("forbidden", self._reason("hung.project", hello.hung.project))
+
+    def _check_import(self, request: ProjectImport) -> None:
+        for index, task in enumerate(request.tasks):
+            for parent in task.parents:
+                if parent.project and not self._scope.has(parent.project):
+                    raise Rejected("forbidden", self._reason(f"tasks[{index}].parents", parent.project))
 
     def _flaw(self, task: NewTask, project: str) -> str:
         """Reason why a new task is outside; empty: it is not."""

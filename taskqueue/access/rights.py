@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from taskqueue.protocol import daemon, fetchers, flows, insight, operations, projects, slots, tasks
+from taskqueue.protocol import daemon, exports, fetchers, flows, insight, operations, projects, slots, tasks
 from taskqueue.protocol.callers import RIGHTS_OF, ROLES, Right, Role
 from taskqueue.protocol.messages import REQUESTS, AnyRequest
 
@@ -36,7 +36,7 @@ _TYPES_OF: Final[Mapping[Right, tuple[type[AnyRequest], ...]]] = {
     ),
     "rule": (
         daemon.Verify, daemon.KeyList, projects.ProjectSet, projects.ProjectUnset, projects.ProjectDo,
-        projects.GroupSet, projects.GroupDo,
+        projects.GroupSet, projects.GroupDo, exports.ProjectImport,
     ),
     "speaks-for-others": (daemon.WhoIs,),
 }  # fmt: skip

@@ -10,6 +10,7 @@ from taskqueue.core.requests import (
     daemon,
     fetchers,
     flows,
+    imports,
     insight,
     invariants,
     leases,
@@ -24,7 +25,7 @@ from taskqueue.core.steps import completion, failures, history, operations, slot
 from taskqueue.protocol.messages import AnyRequest
 
 _MODULES: Final = (
-    tasks, task_list, leases, fetchers, slots, slot_list, projects, completion, flows, operations,
+    tasks, task_list, leases, fetchers, slots, slot_list, projects, imports, completion, flows, operations,
     insight, failures, history, why, watch, daemon, invariants,
 )  # fmt: skip
 

@@ -156,6 +156,12 @@ class State:
         self._n += 1  # type: ignore[assignment]  # a wrapper would cost a call in each task's life
         return self._n
 
+    def reserve_numbers(self, count: int) -> int:
+        """Take as many numbers; return the first of them."""
+        first = self._n + 1
+        self._n = Token(self._n + count)
+        return first
+
     def lease_number(self, task: Task) -> int:
         """Return the number in the token of the task's lease; a later lease has a larger one.
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from taskqueue.errors import Rejected
+from taskqueue.protocol.exports import ProjectImport
 from taskqueue.protocol.fields import MAX_EDGES, MAX_FOLLOWERS, MAX_RESULT_BYTES, MAX_TASKID_BYTES, NIL, TaskId
 from taskqueue.protocol.flows import FlowStage
 from taskqueue.protocol.messages import REQUESTS, AnyRequest, Flaw, Flaws
@@ -48,6 +49,8 @@ def check_taskids(request: AnyRequest) -> Flaws:
         _check_reports(request.tasks, flaws)
     elif isinstance(request, FlowStage):
         _check_staged(request.tasks)
+    elif isinstance(request, ProjectImport):
+        check_edges(sum(len(task.parents) for task in request.tasks))
     elif (field := _NAMING.get(type(request))) is not None:
         _refuse_long(getattr(request, field), field)
     return flaws

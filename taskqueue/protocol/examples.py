@@ -8,7 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from taskqueue.protocol import base, daemon, fetchers, flows, insight, operations, projects, slots, tasks, values
+from taskqueue.protocol import (
+    base,
+    daemon,
+    exports,
+    fetchers,
+    flows,
+    insight,
+    operations,
+    projects,
+    slots,
+    tasks,
+    values,
+)
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.packed_json import packed
@@ -26,6 +38,28 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
     daemon.DaemonHistory(since=1700000000.0, session=SESSION, n=45),
     daemon.WhoIs(digest="77c0" * 16, session=SESSION, n=46),
     daemon.Verify(session=SESSION, n=14),
+    exports.ProjectImport(
+        project="news",
+        export="2f6bfcd0c1b9d3f7d5c1a2f84f0e9a37",
+        first=500,
+        tasks=[
+            exports.ExportedTask(
+                taskid="p2",
+                state="blocked",
+                url="http://a/2",
+                body=packed({"save": {"page": 2}}),
+                parents=[exports.ExportedParent("B", 1, "shops"), exports.ExportedParent("p1")],
+                pushed_at=1700000000,
+            ),
+            exports.ExportedTask(
+                taskid="p1", state="success", url="http://a/1", ended_at=1700000100.5, result=packed({"title": "A"})
+            ),
+        ],
+        points=[exports.ExportedPoint(at=1699999200, events=(2, 1, 1, 0, 0, 0))],
+        session=SESSION,
+        n=48,
+        actor="anna@web1",
+    ),
     fetchers.Hello(
         capacity=20,
         projects=["news"],
@@ -267,6 +301,7 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
         n=24,
     ),
     fetchers.FetcherReply(fetcher="web1", draining=True, found=2, capacity=40, holds=3, hung=2, slow=1, n=25),
+    exports.ImportReply(brought=503, parts=20311, n=48),
     flows.FlowStaged(staged=3, n=25),
     flows.FlowReply(
         flow=flows.Flow(

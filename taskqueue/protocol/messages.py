@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from msgspec import Raw, Struct
 
-from taskqueue.protocol import daemon, fetchers, flows, insight, operations, projects, slots, tasks
+from taskqueue.protocol import daemon, exports, fetchers, flows, insight, operations, projects, slots, tasks
 from taskqueue.protocol.base import AnyReply, ErrorReply, Request
 from taskqueue.protocol.callers import EVERYBODY, Caller
 from taskqueue.protocol.fetchers import HelloWanted, Select
@@ -19,7 +19,7 @@ AnyOutgoing = AnyReply | Select | HelloWanted
 
 REQUESTS: Final[tuple[type[AnyRequest], ...]] = tuple(
     kind
-    for noun in (daemon, fetchers, flows, insight, operations, projects, slots, tasks)
+    for noun in (daemon, exports, fetchers, flows, insight, operations, projects, slots, tasks)
     for kind in vars(noun).values()
     if isinstance(kind, type) and issubclass(kind, Request) and kind.__module__ == noun.__name__
 )

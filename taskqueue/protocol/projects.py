@@ -94,7 +94,7 @@ class Project(Struct, frozen=True, omit_defaults=True):
         settings: settings in force.
         overrides: settings that ``project-set`` has changed.
         tokens: tasks that its bucket would let through now.
-        reason: why it paused itself; empty: it has not.
+        reason: why it paused itself, or that it is still being imported; empty: neither.
         check_at: unix seconds of the next check, if it paused itself.
         unfinished: live tasks that must finish before the project has.
         finished: times that the project has finished.

@@ -194,6 +194,20 @@ class Fetched(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     last_modified: Validator = ""
 
 
+class PageFacts(Struct, frozen=True, array_like=True, gc=False):
+    """Facts about the page of a task: stored with its spec, and sent to the fetcher with it.
+
+    Attributes:
+        interval: seconds from one run to the next.
+        etag, last_modified, content_hash: values of the last report; empty if unknown.
+    """
+
+    interval: AgeSeconds
+    etag: Validator = ""
+    last_modified: Validator = ""
+    content_hash: Validator = ""
+
+
 class Again(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """How the next attempt of a failed task differs from this one.
 
@@ -281,6 +295,50 @@ class EventTotals(Struct, omit_defaults=True, gc=False):
     """Failed attempts of tasks that had retries left."""
     timeout: int = 0
     """Attempts that ran out of time; each also counts as failed or retried."""
+
+
+class PauseRecord(Struct, array_like=True):
+    """State of a project's automatic pause, and of an operator's.
+
+    Attributes:
+        failures: failures in a row, since the last success.
+        check_at: unix seconds of the next check; 0 without an automatic pause.
+        phase: number of the check phase; each has its own, so that checks of an earlier one don't count.
+        failed_checks: failed checks of this phase.
+        reason: reason of the automatic pause, for the operator.
+        neutral_checks: checks of this phase that were neither success nor failure.
+        until: unix seconds at which an operator's pause ends; 0 if it does not end by itself.
+    """
+
+    failures: int = 0
+    check_at: float = 0.0
+    phase: int = 0
+    failed_checks: int = 0
+    reason: str = ""
+    neutral_checks: int = 0
+    until: float = 0.0
+
+
+class CronRecord(Struct, array_like=True):
+    """State of a cron entry.
+
+    Attributes:
+        last_at: unix seconds at which a tick was last run, skipped or told to wait, or the entry first seen.
+        taskid: taskid of the last pushed task; empty if there was none.
+        runs: pushes of its task, or flows of its graph.
+        skipped: ticks that were not run.
+        waiting: ticks (unix seconds) of an entry with a graph that wait for the end of an earlier flow, in order.
+        problem: reason why the last tick of an entry with a graph was skipped; empty if it was run.
+        changed_at: unix seconds at which the entry was changed: no tick before counts as missed; 0 if it never was.
+    """
+
+    last_at: float
+    taskid: str = ""
+    runs: int = 0
+    skipped: int = 0
+    waiting: list[float] = []
+    problem: str = ""
+    changed_at: float = 0.0
 
 
 class Attempt(Struct, array_like=True, frozen=True, gc=False):

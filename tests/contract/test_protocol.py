@@ -25,6 +25,7 @@ from taskqueue.protocol import (
     base,
     choices,
     daemon,
+    exports,
     fetchers,
     fields,
     flows,
@@ -53,7 +54,21 @@ MESSAGES = (REFERENCE / "messages.md").read_text(encoding="utf-8")
 UNASKED: tuple[type[Struct], ...] = (Select, HelloWanted)
 REPLIES: tuple[type[Struct], ...] = tuple(kind for kind in OUTGOING if kind not in UNASKED)
 
-MODULES = (fields, values, base, tasks, fetchers, slots, projects, flows, operations, insight, daemon, messages)
+MODULES = (
+    fields,
+    values,
+    base,
+    tasks,
+    fetchers,
+    slots,
+    projects,
+    exports,
+    flows,
+    operations,
+    insight,
+    daemon,
+    messages,
+)
 
 
 def parts() -> set[type[Struct]]:

@@ -93,6 +93,7 @@ WALK: dict[str, list[list[str]]] = {
     "project show": [["news"], ["news", "--json"], ["missing"]],
     "project set": [["news", f"user_agent={EVIL}"], ["news", f'fetch={{"x": "{URL[12:20]}"}}'], ["news", EVIL]],
     "project unset": [["news", "fetch.x"], ["news", EVIL]],
+    "project import": [["news", "{lines}"], ["back", EVIL], [EVIL, "{lines}"]],
     **{f"project {action}": [["news"], [EVIL], ["missing"]] for action in ("pause", "resume", "stop", "start")},
     "cron list": [[], ["--json"]],
     "cron set": [["news", EVIL, "--every", "1d"], ["news", "daily", "--every", EVIL], ["news", "x", "--every", "1d",

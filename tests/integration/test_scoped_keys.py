@@ -95,6 +95,25 @@ def test_a_command_for_other_projects_ends_with_77_and_status_asks_only_what_the
     assert count() >= len(refused)
 
 
+def test_a_key_imports_into_its_projects_only(it: Daemon, tmp_path: Path) -> None:
+    first, last = '{"taskqueue": 6, "projects": [{"name": "shop-000"}]}\n', '{"tasks": 1}\n'
+    task = {"project": "shop-000", "taskid": "a", "state": "blocked", "url": "http://a/"}
+    (tmp_path / "good").write_text(f"{first}{json.dumps(task)}\n{last}")
+    (tmp_path / "bad").write_text(f"{first}{json.dumps(task | {'parents': [['x', 0, 'shop-001']]})}\n{last}")
+
+    told = [
+        command(it, tmp_path, "project", "import", *words.split())
+        for words in ("shop-new good", "news-new bad", "news-other good")
+    ]
+
+    assert [each.returncode for each in told] == [77, 77, 0], told
+    assert 'project "shop-new" is outside' in told[0].stderr
+    assert 'bad: line 2: parents: web1 reaches news-*, and project "shop-001" is outside' in told[1].stderr
+    assert (
+        command(it, tmp_path, "project", "show", "news-new").stdout.count("0 of 1 parts of its import are there") == 1
+    )
+
+
 def test_a_watcher_hears_of_its_projects_only(it: Daemon, tmp_path: Path) -> None:
     with Client(it.url, key=tmp_path / "web1.key") as mine, Client(it.url, key=tmp_path / "anna.key") as all_:
         watching = mine.projects.watch()

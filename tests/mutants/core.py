@@ -14,7 +14,7 @@ from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import ListRef
 from taskqueue.core.model.now import Now
 from taskqueue.core.model.pending_work import PendingWork
-from taskqueue.core.model.project import Project
+from taskqueue.core.model.project import GrandTotals, Project
 from taskqueue.core.model.records import OperationRecord
 from taskqueue.core.model.retry import Retry
 from taskqueue.core.model.session import Session, Wishes
@@ -23,11 +23,12 @@ from taskqueue.core.model.task_queue import TaskQueue
 from taskqueue.core.model.watch_log import WatchLog
 from taskqueue.core.moves import disk_full, edges, lease_end, push, undo_rows
 from taskqueue.core.moves.handout import HandOut
-from taskqueue.core.requests import fetchers, insight, invariants
+from taskqueue.core.requests import fetchers, imports, insight, invariants
 from taskqueue.core.state import State
 from taskqueue.core.steps import cron, retry_count, undo
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol import codec
+from taskqueue.protocol.exports import ExportedTask
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.tasks import ReportOutcome
 from taskqueue.protocol.values import NewTask, TaskReport
@@ -39,6 +40,41 @@ WATCH: Final = "unit/core/rules/test_watch.py"
 RETRIES: Final = "unit/core/rules/test_retry_count.py"
 GRAPHS: Final = "unit/core/rules/test_cron_graphs.py"
 UNDO: Final = "unit/core/rules/test_undo.py"
+IMPORT: Final = "unit/core/rules/test_project_import.py"
+
+
+def _imported_again_from_the_first(replace: Replace) -> None:
+    def note_brought(self: Project, brought: int) -> None:
+        original(self, brought)
+        if self.importing is not None:
+            self.importing.brought = 0
+
+    original = replace(Project, "note_brought", note_brought)
+
+
+def _running_before_it_is_whole(replace: Replace) -> None:
+    def note_brought(self: Project, brought: int) -> None:
+        original(self, brought)
+        self.state = "running"
+
+    original = replace(Project, "note_brought", note_brought)
+
+
+def _imported_newest_last(replace: Replace) -> None:
+    replace(imports, "seq_for", lambda unfinished, index, task: unfinished.first_seq + index)
+
+
+def _imported_totals_as_events(replace: Replace) -> None:
+    replace(GrandTotals, "bring_back", lambda self, totals: None)
+
+
+def _imported_over_what_was_pushed(replace: Replace) -> None:
+    def bring(turn: TurnState, project: Project, said: ExportedTask, seq: int) -> bool:
+        if (there := turn.find(project, said.taskid)) is not None:
+            push.cancel(turn, project, there)
+        return bool(original(turn, project, said, seq))
+
+    original = replace(imports, "_bring", bring)
 
 
 def _cleared_tasks_of_a_job_counted(replace: Replace) -> None:
@@ -493,6 +529,31 @@ MUTANTS: Final = (
         "a task that was made for a failure fails for ever",
         _failures_of_failures,
         ("unit/core/rules/test_on_failure.py::test_a_task_made_for_a_failure_that_fails_itself_leads_to_no_other",),
+    ),
+    Mutant(
+        "an import begins again with the first part",
+        _imported_again_from_the_first,
+        (f"{IMPORT}::test_an_interrupted_import_goes_on_after_a_kill_where_it_was",),
+    ),
+    Mutant(
+        "a project runs before all of its import is there",
+        _running_before_it_is_whole,
+        (f"{IMPORT}::test_until_it_is_whole_an_imported_project_dispatches_nothing_and_says_so",),
+    ),
+    Mutant(
+        "ready tasks that go by newest are imported in the order of arrival",
+        _imported_newest_last,
+        (f"{IMPORT}::test_an_imported_project_that_goes_by_newest_keeps_its_order",),
+    ),
+    Mutant(
+        "totals of an imported project are events of this minute",
+        _imported_totals_as_events,
+        (f"{IMPORT}::test_the_totals_of_an_imported_project_are_no_events_of_this_minute",),
+    ),
+    Mutant(
+        "an import changes tasks that were pushed meanwhile",
+        _imported_over_what_was_pushed,
+        (f"{IMPORT}::test_a_task_that_was_pushed_meanwhile_stays_as_it_is",),
     ),
     Mutant(
         "what is set apart still waits for a retry",

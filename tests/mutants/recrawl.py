@@ -8,12 +8,11 @@ from msgspec.structs import replace as changed
 
 from taskqueue.core.model import recrawl_interval
 from taskqueue.core.model.project import Project
-from taskqueue.core.model.recrawl_interval import PageFacts
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import Task
 from taskqueue.core.moves import handout, lease_end, push
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.values import Fetched, Recrawl, Schedule
+from taskqueue.protocol.values import Fetched, PageFacts, Recrawl, Schedule
 from taskqueue.store.records import layout
 from tests.mutants.mutant import Mutant, Replace
 

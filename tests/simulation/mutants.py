@@ -34,7 +34,7 @@ from taskqueue.core.model.operation import Operation
 from taskqueue.core.model.pause import Pause
 from taskqueue.core.model.pending_work import StepKind
 from taskqueue.core.model.project import Project
-from taskqueue.core.model.records import CronRecord, FlowRecord, OperationRecord, ProjectRecord
+from taskqueue.core.model.records import FlowRecord, OperationRecord, ProjectRecord
 from taskqueue.core.model.rerun_set import HELD, RerunSet
 from taskqueue.core.model.session import Session
 from taskqueue.core.model.slot import Slot
@@ -58,7 +58,7 @@ from taskqueue.errors import Fenced, StoreError
 from taskqueue.protocol.fetchers import Fetcher, Hello
 from taskqueue.protocol.fields import Boot, Token
 from taskqueue.protocol.tasks import Done, ReportOutcome
-from taskqueue.protocol.values import Again, Attempt, NewTask, TaskReport
+from taskqueue.protocol.values import Again, Attempt, CronRecord, NewTask, TaskReport
 from taskqueue.store import batch
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout

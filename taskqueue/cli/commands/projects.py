@@ -19,12 +19,13 @@ from taskqueue.cli.output.json_output import json_lines_option, print_lines
 from taskqueue.display.counts import projects, tasks
 from taskqueue.display.operations import outcome
 from taskqueue.display.projects import remaining_text, setting_text, to_go_text
-from taskqueue.errors import STATUSES, RequestRejected
+from taskqueue.errors import STATUSES, MessageTooLarge, RequestRejected, StoreError
 from taskqueue.protocol.choices import LiveState, OverState
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue import Client
+    from taskqueue.cli.input.export_file import ExportFile, Step
     from taskqueue.protocol.fields import Setting
     from taskqueue.protocol.projects import Project, Remaining, SharedBucket
     from taskqueue.protocol.values import Action, Operation
@@ -431,6 +432,65 @@ _add_loss(
     "deleted",
     "Delete {projects}, with {live} to do and {over} finished?",
 )
+
+
+# ------------------------------------------------------------------------------------------------ import
+
+
+@project.command("import")
+@click.argument("project", type=project_name)
+@click.argument("file", type=click.Path())
+@daemon_options
+def import_project(project: str, file: str, daemon: Daemon) -> None:
+    """Bring a project back from an export.
+
+    The daemon runs, and must not know the project. FILE is an export of one project, in either format, such as by
+    `taskqueue store export news --store BACKUP -o FILE`; PROJECT need not be its former name. Until all of it is there
+    the project is paused, and then in the state that it had. Processing tasks become ready. What was never exported
+    stays away: attempts, leases, flows, operations and overrides of slots.
+
+    An interrupted import is continued by the same command, and dropped by `taskqueue project delete`.
+
+    \b
+    Example:
+      taskqueue project import news news.jsonl
+      taskqueue project import news-of-monday news.msgpack
+    """
+    from taskqueue.cli.input.export_file import ExportFile
+    from taskqueue.cli.input.store import progress_bar
+
+    try:
+        export = ExportFile(file)
+    except StoreError as error:
+        raise click.ClickException(f"{file}: {error}") from None
+    with daemon.client() as client, progress_bar("parts", export.parts) as progress:
+        begun = client.projects.import_step(project, export.hash, export.project())
+        known = 0
+        for step in export.steps(begun.brought):
+            known += _import(client, project, file, export, step)
+            progress(step.first + len(step.numbers))
+        view = client.projects.get(project)
+    before = f", {begun.brought:,} of {export.parts:,} parts were there" if begun.brought < export.parts else ""
+    rest = f", {tasks(known)} known already" if known else ""
+    say(f"{project}: brought in {tasks(export.tasks)}{rest}{before if begun.brought else ''}; it is {view.state}")
+
+
+def _import(client: Client, project: str, file: str, export: ExportFile, step: Step) -> int:
+    """Send a step, in halves if it is too large for a message; return the number of known tasks."""
+    try:
+        reply = client.projects.import_step(
+            project, export.hash, first=step.first, tasks=step.tasks, every=step.every, points=step.points
+        )
+    except MessageTooLarge as error:
+        if len(step.tasks) < 2:
+            raise click.ClickException(f"{file}: {export.unit} {step.numbers[0]:,}: {error}") from None
+        return sum(_import(client, project, file, export, half) for half in step.halves())
+    except RequestRejected as error:
+        number, reason = step.place(error.reason)
+        if not number:
+            raise
+        raise RequestRejected(error.code, f"{file}: {export.unit} {number:,}: {reason}") from None
+    return reply.known
 
 
 # ------------------------------------------------------------------------------------------------ wait

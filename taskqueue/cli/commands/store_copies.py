@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from io import BufferedReader
 from itertools import count
 from os.path import abspath, basename, dirname, exists
 from tempfile import NamedTemporaryFile
@@ -282,6 +281,7 @@ def import_store(target: StoreTarget, file: str, merge: bool) -> None:
       taskqueue store import crawl.jsonl --store 'postgresql:///crawl?schema=news'
     """
     from taskqueue.calendar import Calendar
+    from taskqueue.cli.input.export_file import parts_of
     from taskqueue.server.clock import Clock
     from taskqueue.store.tools.export_format import detect_format
     from taskqueue.store.tools.importer import ImportCounts, import_lines
@@ -291,32 +291,13 @@ def import_store(target: StoreTarget, file: str, merge: bool) -> None:
         is_new = make_if_absent(target)
         with closing(open_store(target)) as store, progress_bar("tasks") as progress:
             form = detect_format(lines.peek(1))
-            parts = _parts(lines, form, target.message_bytes)
+            parts = parts_of(lines, form, target.message_bytes)
             if_known: KnownTasks = "skip" if merge else "refuse"
             for brought in import_lines(store, parts, if_known, Clock().now().boot, Calendar(), form):
                 progress(brought.new + brought.known)
     rest = f", {tasks(brought.known)} known already" if brought.known else ""
     place = f"{where(target)}, a new store" if is_new else where(target)
     say(f"{place}: brought in {tasks(brought.new)}, made {projects(brought.projects)}{rest}")
-
-
-def _parts(file: BufferedReader, form: ExportFormat, message_bytes: int) -> Iterator[bytes]:
-    """Split a file into lines or maps, none longer than one message to the daemon could be.
-
-    Raises:
-        BadLine: a part is too long or malformed.
-    """
-    from taskqueue.protocol.value_stream import LONGEST_TIMES, BrokenStream, lines, values
-    from taskqueue.store.tools.export_format import MESSAGEPACK
-    from taskqueue.store.tools.importer import BadLine
-
-    read = values if form is MESSAGEPACK else lines
-    try:
-        yield from read(file, LONGEST_TIMES * message_bytes)
-    except BrokenStream as error:
-        raise BadLine(
-            f"{error}; import the whole export again, with the config of its daemon if that says a daemon.max_message"
-        ) from None
 
 
 def _records(reader: StoreReader, names: Sequence[str]) -> list[ProjectRecord]:

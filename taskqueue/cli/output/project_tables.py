@@ -91,6 +91,8 @@ def of_pauses(views: Iterable[Project]) -> Table:
 def _of_pause(view: Project) -> str:
     if view.paused_until:
         return paused_until(view.paused_until)
+    if view.state == "paused" and not view.check_at:
+        return view.reason
     then = f"next check {local(view.check_at)}" if view.state == "paused" else "is being checked"
     return f"{view.reason}; {then}"
 

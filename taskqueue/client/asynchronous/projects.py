@@ -17,8 +17,9 @@ from taskqueue.client.connection.keep_open import KEEP_OPEN_SECONDS, OpenProject
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.tasks.new_task import body_of
 from taskqueue.protocol.base import without_envelope
-from taskqueue.protocol.choices import ProjectSort
+from taskqueue.protocol.choices import ProjectSort, Resolution
 from taskqueue.protocol.daemon import StatusShow
+from taskqueue.protocol.exports import ExportedPoint, ExportedProject, ExportedTask, ImportProgress, ProjectImport
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.insight import ProjectChanges, Watch
 from taskqueue.protocol.projects import (
@@ -217,6 +218,41 @@ class AsyncProjects:
         """
         async for reply in self._long_poll.standing(name, timeout, ignore_retries=ignore_retries):
             yield without_envelope(ProjectProgress, reply)
+
+    async def import_step(
+        self,
+        name: str,
+        export: str,
+        begin: ExportedProject | None = None,
+        *,
+        first: int = 0,
+        tasks: Iterable[ExportedTask] = (),
+        every: Resolution = "hour",
+        points: Iterable[ExportedPoint] = (),
+    ) -> ImportProgress:
+        """Take one step of an import, as ``taskqueue project import`` does with a file.
+
+        The first step has ``begin`` only, and makes the project. Each further one brings the parts after those that are
+        there: tasks and, after all of these, points. Until it has all parts the project is paused; the step with the
+        last part gives it the state that it was exported in. A repeated step does no harm, and ``begin`` with the same
+        ``export`` continues an unfinished import.
+
+        Args:
+            export: text that identifies the export, such as a hash of the file, at most 64 characters.
+            begin: the project and the number of parts; None: the import has begun.
+            first: number of parts before these.
+            tasks: at most 1,000 tasks.
+            every: what a point counts, a minute or an hour.
+            points: at most 1,000 points of the project's history.
+
+        Raises:
+            RequestRejected: the project is known already, or has an unfinished import of another export; a part can't
+                be taken, so none of this step is.
+        """
+        request = ProjectImport(
+            project=name, export=export, begin=begin, first=first, tasks=[*tasks], every=every, points=[*points]
+        )
+        return without_envelope(ImportProgress, await self._exchange.ask(request))
 
     def keep_open(self, name: str, seconds: float = KEEP_OPEN_SECONDS) -> AbstractAsyncContextManager[None]:
         """Keep the project from finishing inside the ``async with`` block, for example while you push to it.

@@ -14,7 +14,8 @@ from typing import Any, Literal
 from taskqueue.client.asynchronous.projects import AsyncCron, AsyncGroups, AsyncProjects
 from taskqueue.client.connection.background import Background
 from taskqueue.client.connection.keep_open import KEEP_OPEN_SECONDS
-from taskqueue.protocol.choices import ProjectSort
+from taskqueue.protocol.choices import ProjectSort, Resolution
+from taskqueue.protocol.exports import ExportedPoint, ExportedProject, ExportedTask, ImportProgress
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.insight import ProjectChanges
 from taskqueue.protocol.projects import (
@@ -185,6 +186,40 @@ class BlockingProjects:
             RequestRejected: the project is unknown, or was deleted meanwhile.
         """
         return self._background.iterate(self._client.progress(name, timeout, ignore_retries=ignore_retries))
+
+    def import_step(
+        self,
+        name: str,
+        export: str,
+        begin: ExportedProject | None = None,
+        *,
+        first: int = 0,
+        tasks: Iterable[ExportedTask] = (),
+        every: Resolution = "hour",
+        points: Iterable[ExportedPoint] = (),
+    ) -> ImportProgress:
+        """Take one step of an import, as ``taskqueue project import`` does with a file.
+
+        The first step has ``begin`` only, and makes the project. Each further one brings the parts after those that are
+        there: tasks and, after all of these, points. Until it has all parts the project is paused; the step with the
+        last part gives it the state that it was exported in. A repeated step does no harm, and ``begin`` with the same
+        ``export`` continues an unfinished import.
+
+        Args:
+            export: text that identifies the export, such as a hash of the file, at most 64 characters.
+            begin: the project and the number of parts; None: the import has begun.
+            first: number of parts before these.
+            tasks: at most 1,000 tasks.
+            every: what a point counts, a minute or an hour.
+            points: at most 1,000 points of the project's history.
+
+        Raises:
+            RequestRejected: the project is known already, or has an unfinished import of another export; a part can't
+                be taken, so none of this step is.
+        """
+        return self._background.run(
+            self._client.import_step(name, export, begin, first=first, tasks=tasks, every=every, points=points)
+        )
 
     def keep_open(self, name: str, seconds: float = KEEP_OPEN_SECONDS) -> AbstractContextManager[None]:
         """Keep the project from finishing inside the ``with`` block, for example while you push to it.

@@ -18,9 +18,8 @@ from typing import Final, NamedTuple
 from taskqueue.core.model.flow import FlowTable
 from taskqueue.core.model.now import Now
 from taskqueue.core.model.project import Project
-from taskqueue.core.model.records import CronRecord
 from taskqueue.protocol.fields import Wall
-from taskqueue.protocol.values import NewTask
+from taskqueue.protocol.values import CronRecord, NewTask
 from taskqueue.settings.environment import Environment
 from taskqueue.settings.own_tasks import CronEntry
 from taskqueue.units import parse_duration

@@ -165,6 +165,24 @@ class Series:
         self.slices[self.at] = len(self.rows)
         return KeptSlice(self.resolution, self.at, self.sum, len(self.rows))
 
+    def bring(self, project: int, rows: Mapping[int, Row], sums: Mapping[int, Row]) -> Iterator[KeptSlice]:
+        """Count a further project's points, by time; yield the slices.
+
+        The sum of a known slice stays: it has the events of projects that have been deleted.
+
+        Args:
+            sums: sums of the slices as stored.
+        """
+        for at, row in rows.items():
+            if at == self.at:
+                self.rows[project] = row
+                self.slices[at] = len(self.rows)
+                yield KeptSlice(self.resolution, at, self.sum, len(self.rows))
+            else:
+                self.slices[at] = self.slices.get(at, 0) + 1
+                yield KeptSlice(self.resolution, at, sums.get(at, row), self.slices[at])
+        self.slices = dict(sorted(self.slices.items()))
+
     def drop(self) -> Iterator[DroppedSlices]:
         """Drop old slices and, if there are too many points, the oldest points."""
         old_to = self.at - SLICES_MOST[self.resolution] + 1

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Final
 
 from taskqueue.core.model.lease import Lease
-from taskqueue.core.model.records import PauseRecord
+from taskqueue.protocol.values import PauseRecord
 
 CHECKS: Final = 3
 """Checks under way at a time, which show whether tasks still fail."""

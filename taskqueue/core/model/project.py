@@ -28,7 +28,7 @@ from taskqueue.core.model.growth import SLOTS_MOST, Sampling
 from taskqueue.core.model.history import Row
 from taskqueue.core.model.now import Now
 from taskqueue.core.model.pause import Pause
-from taskqueue.core.model.records import CronRecord, ProjectRecord
+from taskqueue.core.model.records import ProjectRecord
 from taskqueue.core.model.remaining import Limits, Work, estimate
 from taskqueue.core.model.retention_keys import keeps_of, lows_of, old_at
 from taskqueue.core.model.slot_records import LAST_TIME, TIME_BYTES, DivisionRecord
@@ -43,7 +43,7 @@ from taskqueue.protocol.choices import ProjectState, RemainingReason
 from taskqueue.protocol.fields import Boot, Setting, Wall
 from taskqueue.protocol.projects import CronEntry, Remaining
 from taskqueue.protocol.projects import Project as ProjectView
-from taskqueue.protocol.values import Action, EventTotals, TaskCounts
+from taskqueue.protocol.values import Action, CronRecord, EventTotals, TaskCounts
 from taskqueue.settings.environment import Environment, Hours
 from taskqueue.settings.layer_size import memory_bytes
 from taskqueue.settings.settings import Layer, Settings, as_layer, merge
@@ -101,7 +101,7 @@ class Project:
         cleared, swept_to: see ``ProjectRecord``.
         linked: True if it has had edges.
         division: its division into slots; None if it has never had one.
-        newest: see ``ProjectRecord``.
+        newest, importing: see ``ProjectRecord``.
         making: flows that are being checked or made, by number.
         keeps: retention in seconds of success, failed and cancelled; empty to keep them for ever.
         cron, ticks: record and next run (unix seconds) of each cron entry.
@@ -112,9 +112,9 @@ class Project:
     __slots__ = (
         "armed", "bucket", "bursting", "cleared", "counters", "counts_slots", "cron", "division", "early_waiters",
         "fetch", "finished", "finisher", "growing", "has_limits", "has_ready", "holds", "hours", "idle_since",
-        "keeps", "layers", "linked", "making", "name", "newest", "number", "overrides", "overrides_bytes", "pause",
-        "queue", "sampling", "save_at", "settings", "shared", "state", "swept_to", "ticks", "totals", "virtual",
-        "waiters",
+        "importing", "keeps", "layers", "linked", "making", "name", "newest", "number", "overrides",
+        "overrides_bytes", "pause", "queue", "sampling", "save_at", "settings", "shared", "state", "swept_to",
+        "ticks", "totals", "virtual", "waiters",
     )  # fmt: skip
 
     def __init__(self, record: ProjectRecord, layers: Sequence[Layer], now: Boot) -> None:
@@ -146,6 +146,7 @@ class Project:
         self.swept_to = record.swept_to
         self.linked = record.linked
         self.division = record.slots
+        self.importing = record.importing
         self.making: dict[int, Flow] = {}
         self.armed = record.armed
         self.finished = record.finished
@@ -218,7 +219,7 @@ class Project:
 
     def can(self, action: Action) -> bool:
         """Return whether the action is possible in this state."""
-        return (action, self.state) in _TRANSITIONS
+        return self.importing is None and (action, self.state) in _TRANSITIONS
 
     @property
     def is_paused_for_good(self) -> bool:
@@ -252,6 +253,32 @@ class Project:
         """End the pause and its checks."""
         self.state = "running"
         self.pause.forget()
+
+    def check_whole(self) -> None:
+        """Check that the project has no unfinished import.
+
+        Raises:
+            Rejected: it has one; the reason says how far it is, and what to do.
+        """
+        if self.importing is not None:
+            raise Rejected("state", f'project: "{self.name}" is not whole yet: {self.pause.record.reason}')
+
+    def note_brought(self, brought: int) -> None:
+        """Record how many parts of the import are there; with the last one the project is whole, in its own state."""
+        unfinished = self.importing
+        if unfinished is None:
+            return
+        unfinished.brought = brought
+        if brought < unfinished.parts:
+            self.pause.begin_wait(
+                0.0,
+                f"{brought:,} of {unfinished.parts:,} parts of its import are there; repeat it with taskqueue project "
+                f"import {self.name} FILE, or drop it with taskqueue project delete {self.name}",
+            )
+            return
+        self.importing = None
+        self.state, self.pause = unfinished.state, Pause(unfinished.pause)
+        self._heed_pause_setting()
 
     def check_at(self) -> float:
         """Return when the checks begin (unix seconds); inf without an automatic pause."""
@@ -338,8 +365,8 @@ class Project:
 
     @property
     def is_unrolling(self) -> bool:
-        """True while a flow is still to make tasks of the project."""
-        return any(flow.is_unrolling for flow in self.making.values())
+        """True while a flow, or an import, is still to make tasks of the project."""
+        return self.importing is not None or any(flow.is_unrolling for flow in self.making.values())
 
     @property
     def reserved(self) -> int:
@@ -364,7 +391,7 @@ class Project:
             self.pause.record, self.cleared, queue.unfinished, self.armed, self.finished, self.holds, self.cron,
             self.swept_to, queue.packed_low, self.linked,
             self.division if queue.slots is None else self._divided(queue.slots),
-            self.growing, queue.waiting_retries, self.newest,
+            self.growing, queue.waiting_retries, self.newest, self.importing,
         )  # fmt: skip
 
     def begin_division(self, by: str, number: int, taken_from: int = 0) -> DivisionRecord:
@@ -609,6 +636,10 @@ class GrandTotals:
         if part is not None:
             self._row = list(map(sub, self._row, part))
             self._deleted = list(map(add, self._deleted, part[STATES:]))
+
+    def bring_back(self, totals: Row) -> None:
+        """Leave out of ``events`` the totals that a project has had from the start, because it was imported."""
+        self._deleted = list(map(sub, self._deleted, totals))
 
     def counts(self) -> TaskCounts:
         """Return tasks by state."""

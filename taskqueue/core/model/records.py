@@ -26,54 +26,35 @@ from taskqueue.protocol.choices import ProjectState, Resolution
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.values import (
     Attempt,
+    CronRecord,
     EventTotals,
     NewTask,
     OperationFields,
+    PauseRecord,
     TaskCounts,
     TaskFilter,
 )
 
 
-class PauseRecord(Struct, array_like=True):
-    """State of a project's automatic pause, and of an operator's; see ``pause``.
+class ImportRecord(Struct, array_like=True):
+    """Import of a project that is not whole yet.
 
     Attributes:
-        failures: failures in a row, since the last success.
-        check_at: unix seconds of the next check; 0 without an automatic pause.
-        phase: number of the check phase; each has its own, so that checks of an earlier one don't count.
-        failed_checks: failed checks of this phase.
-        reason: reason of the automatic pause, for the operator.
-        neutral_checks: checks of this phase that were neither success nor failure.
-        until: unix seconds at which an operator's pause ends; 0 if it does not end by itself.
+        export: text that identifies the export.
+        parts: number of its parts.
+        first_seq: first of the seqs that are reserved for its tasks; see ``seq_for``.
+        newest: True if ready tasks come with the newest of each priority first.
+        state, pause: those of the project once it is whole.
+        brought: number of parts that are there.
     """
 
-    failures: int = 0
-    check_at: float = 0.0
-    phase: int = 0
-    failed_checks: int = 0
-    reason: str = ""
-    neutral_checks: int = 0
-    until: float = 0.0
-
-
-class CronRecord(Struct, array_like=True):
-    """State of a cron entry.
-
-    Attributes:
-        last_at: unix seconds at which a tick was last run, skipped or told to wait, or the entry first seen.
-        taskid: taskid of the last pushed task; empty if there was none.
-        waiting: ticks (unix seconds) of an entry with a graph that wait for the end of an earlier flow, in order.
-        problem: reason why the last tick of an entry with a graph was skipped; empty if it was run.
-        changed_at: unix seconds at which the entry was changed: no tick before counts as missed; 0 if it never was.
-    """
-
-    last_at: float
-    taskid: str = ""
-    runs: int = 0
-    skipped: int = 0
-    waiting: list[float] = []
-    problem: str = ""
-    changed_at: float = 0.0
+    export: str
+    parts: int
+    first_seq: int
+    newest: bool
+    state: ProjectState
+    pause: PauseRecord
+    brought: int = 0
 
 
 class ProjectRecord(Struct, array_like=True):
@@ -98,6 +79,7 @@ class ProjectRecord(Struct, array_like=True):
         growing: unix seconds of the last event about a slot that seems to grow without end, by slot name, of a day.
         held_back: live tasks that wait for a retry; None if not counted yet, in a store from before they were.
         newest: True if ready tasks lie by newest; None while they are still to be sorted anew.
+        importing: its unfinished import; None if it is whole.
     """
 
     number: int
@@ -124,6 +106,7 @@ class ProjectRecord(Struct, array_like=True):
     growing: dict[str, float] = field(default_factory=dict)
     held_back: int | None = None
     newest: bool | None = False
+    importing: ImportRecord | None = None
 
 
 class BucketRecord(Struct, array_like=True):

@@ -18,27 +18,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import Struct
-
-from taskqueue.protocol.fields import AgeSeconds, Validator
-from taskqueue.protocol.values import Fetched, Recrawl, Schedule
+from taskqueue.protocol.values import Fetched, PageFacts, Recrawl, Schedule
 
 SHRINK: Final = 0.8
 GROW: Final = 1.4
-
-
-class PageFacts(Struct, frozen=True, array_like=True, gc=False):
-    """Facts about the page of a task: stored with its spec, and sent to the fetcher with it.
-
-    Attributes:
-        interval: seconds from one run to the next.
-        etag, last_modified, content_hash: values of the last report; empty if unknown.
-    """
-
-    interval: AgeSeconds
-    etag: Validator = ""
-    last_modified: Validator = ""
-    content_hash: Validator = ""
 
 
 NOTHING_SAID: Final = Fetched()

@@ -8,9 +8,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 from mypy_extensions import mypyc_attr
 
-from taskqueue.core.model.recrawl_interval import PageFacts
 from taskqueue.protocol.fields import NIL
-from taskqueue.protocol.values import PLAIN, Schedule
+from taskqueue.protocol.values import PLAIN, PageFacts, Schedule
 
 
 @mypyc_attr(acyclic=True)

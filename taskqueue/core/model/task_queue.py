@@ -252,6 +252,21 @@ class TaskQueue:
         changes.touch(task)
         changes.left(task)
 
+    def take_finished(self, changes: Changes, task: Task, state: int, at: float) -> None:
+        """Take in a task that is in no order, as ended in ``state`` at ``at`` (unix seconds)."""
+        task.state = state
+        task.key = time_key(at, task.seq)
+        self.counts[state] += 1
+        changes.note_end(task, "succeeded" if state == SUCCESS else "failed")
+        if task.bare:
+            changes.touch_links(task)
+        else:
+            task.exetime = 0.0
+            if task.key < self.over_low[state]:
+                self.set_over_low(state, task.key)
+            changes.touch(task)
+        changes.left(task)
+
     def reprioritise(self, changes: Changes, task: Task, priority: int) -> None:
         """Change the priority of a waiting task; it keeps its seq."""
         if task.state == READY:

@@ -15,10 +15,20 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from taskqueue.core.model.edges import POLICIES, SATISFIED, UNSATISFIED, Edge, Links, Mark, TaskRef
+from taskqueue.core.model.edges import (
+    DELETED_PROJECT,
+    OVERLOOKED,
+    POLICIES,
+    SATISFIED,
+    UNSATISFIED,
+    Edge,
+    Links,
+    Mark,
+    TaskRef,
+)
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project
@@ -26,6 +36,7 @@ from taskqueue.core.model.task import CANCELLED, FAILED, NO_TOKEN, SUCCESS, Task
 from taskqueue.core.moves import flows
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
+from taskqueue.protocol.choices import ParentFailure
 from taskqueue.protocol.values import Attempt, NewTask
 
 NONE_FAILED: Final = "no parent has failed"
@@ -50,24 +61,50 @@ def make_edges(turn: TurnState, project: Project, item: NewTask) -> Links:
         Rejected: a parent is of an unknown project, or the task itself; nothing has changed.
     """
     _check(turn, project, item)
+    parents = dict.fromkeys(named(project.name, item), UNSATISFIED)
+    return tie(turn, project, item.taskid, parents, item.on_parent_failure)
+
+
+def tie(
+    turn: TurnState,
+    project: Project,
+    taskid: str,
+    parents: Mapping[tuple[str, str], int],
+    on_failure: ParentFailure,
+    *,
+    dropped: bool = False,
+) -> Links:
+    """Make edges from a task to its parents, which have been looked up; the caller changes the task itself.
+
+    Args:
+        parents: states of the edges by project and taskid; an unsatisfied one to a success is satisfied. An empty name
+            stands for a deleted project, any other is known.
+        dropped: True if the task was dropped (rule 4).
+    """
     state, changes = turn.state, turn.changes
-    child = TaskRef(project.number, item.taskid)
-    links = Links(number=state.next_number(), on_failure=POLICIES.index(item.on_parent_failure))
+    child = TaskRef(project.number, taskid)
+    links = Links(number=state.next_number(), on_failure=POLICIES.index(on_failure), dropped=dropped)
     has_failed = False
     _mark_linked(turn, project)
-    for name, taskid in dict.fromkeys(named(project.name, item)):
-        of = state.projects.by_name[name]
-        parent = turn.find(of, taskid)
-        ref = TaskRef(of.number, taskid)
-        _mark_linked(turn, of)
-        if parent is None:
-            _await(turn, ref)
+    for (name, parent_id), said in parents.items():
+        mark = said
+        if not name:
+            ref, parent = TaskRef(DELETED_PROJECT, parent_id), None
+            has_failed |= mark == UNSATISFIED
         else:
-            _have_children(turn, parent)
-        is_satisfied = parent is not None and parent.state == SUCCESS
-        links.missing += not is_satisfied
-        has_failed |= parent is not None and parent.state in (FAILED, CANCELLED)
-        changes.make_edge(Edge(child, ref), Mark(SATISFIED if is_satisfied else UNSATISFIED, links.number))
+            of = state.projects.by_name[name]
+            ref, parent = TaskRef(of.number, parent_id), turn.find(of, parent_id)
+            _mark_linked(turn, of)
+            if parent is None:
+                _await(turn, ref)
+            else:
+                _have_children(turn, parent)
+        if mark == UNSATISFIED and parent is not None:
+            mark = SATISFIED if parent.state == SUCCESS else UNSATISFIED
+            has_failed |= parent.state in (FAILED, CANCELLED)
+        links.missing += mark == UNSATISFIED
+        links.needed |= mark == OVERLOOKED
+        changes.make_edge(Edge(child, ref), Mark(mark, links.number))
     if has_failed:
         changes.propagate("edges", *child)
     return links
@@ -156,6 +193,19 @@ def _check(turn: TurnState, project: Project, item: NewTask) -> None:
         of = turn.state.projects.by_name[name]
         if of.making:
             flows.await_task(turn, of, taskid)
+
+
+def check_whole(turn: TurnState, project: Project, item: NewTask) -> None:
+    """Check that no parent of an item is in a project whose tasks are still being imported, with edges of their own.
+
+    Raises:
+        Rejected: one is; the two might close a cycle that no search has covered.
+    """
+    for name, _ in named(project.name, item):
+        of = turn.state.projects.by_name.get(name)
+        if of is not None and of.importing is not None:
+            reason = f'project "{name}" is being imported; push it again when all of that is there'
+            raise Rejected("state", f"depends_on: {reason}")
 
 
 def _await(turn: TurnState, ref: TaskRef) -> None:

@@ -24,7 +24,7 @@ from taskqueue.core.model.chance import jitter
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.pause import CHECKS
 from taskqueue.core.model.project import Project
-from taskqueue.core.model.recrawl_interval import NOTHING_SAID, PageFacts, after_success, recurs_after
+from taskqueue.core.model.recrawl_interval import NOTHING_SAID, after_success, recurs_after
 from taskqueue.core.model.retry import (
     THROTTLED_MOST,
     Retry,
@@ -50,7 +50,7 @@ from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.message_room import VALIDATORS_BYTES, errors_that_fit, room_beside
 from taskqueue.protocol.messages import NO_MAP, Flaws
 from taskqueue.protocol.tasks import Done, DoneReply, ItemError, ReportOutcome
-from taskqueue.protocol.values import Again, Attempt, TaskReport
+from taskqueue.protocol.values import Again, Attempt, PageFacts, TaskReport
 from taskqueue.settings.settings import CRASHES_MOST
 
 CRASHED: Final = "its fetcher fell silent while it ran"

@@ -43,6 +43,16 @@ def make_another(turn: TurnState, name: str, overrides: Layer = NOTHING_SAID) ->
     """Create a project on request.
 
     Raises:
+        Rejected: see ``check_another``.
+    """
+    check_another(turn, name)
+    return make_project(turn, name, overrides)
+
+
+def check_another(turn: TurnState, name: str) -> None:
+    """Check that another project can be made.
+
+    Raises:
         Rejected: there are ``max_projects`` already, or the sender of the request may not create any.
     """
     state = turn.state
@@ -52,7 +62,6 @@ def make_another(turn: TurnState, name: str, overrides: Layer = NOTHING_SAID) ->
     if known >= most:
         hint = "delete some with: taskqueue project delete NAME"
         raise Rejected("full", f"project: there are {known}, and limits.max_projects is {most}; {hint}")
-    return make_project(turn, name, overrides)
 
 
 def make_project(turn: TurnState, name: str, overrides: Layer = NOTHING_SAID) -> Project:

@@ -188,6 +188,7 @@ def take(
     if outcome == "deferred":
         _check_deferred(state, item)
     if item.depends_on and outcome != "merged" and outcome != "cancelled":
+        edges.check_whole(turn, project, item)
         cycles.check(turn, project, item, verdict)
     _carry_out(turn, project, task, item, outcome, depth)
     if is_counted:

@@ -14,7 +14,7 @@ from taskqueue.core.model.records import StagedTask
 from taskqueue.core.model.session import Session
 from taskqueue.core.model.task import OVER, STATE_NAMES, key_time
 from taskqueue.core.model.waiters import Waiter
-from taskqueue.core.moves import change_log, flows
+from taskqueue.core.moves import change_log, edges, flows
 from taskqueue.core.moves.projects import project_for_push
 from taskqueue.core.request_rule import Halves, RequestRule, Who, asked, asked_by, asked_for_change, in_halves
 from taskqueue.core.state import State
@@ -62,6 +62,7 @@ def stage(turn: TurnState, request: FlowStage) -> FlowStaged:
     """
     state, now = turn.state, turn.now
     project = state.projects.by_name.get(request.project) or project_for_push(turn, request.project)
+    project.check_whole()
     flow = state.flows.by_name.get((project.number, request.flow))
     if flow is not None and (flow.record.is_accepted or flow.check is not None):
         raise Rejected("state", f'flow: "{request.flow}" has been submitted already')
@@ -134,6 +135,7 @@ def _check_task(
         raise Rejected("malformed", f"project: tasks of this flow belong to {project.name}, not to {task.project}")
     if task.schedule.cancel:
         raise Rejected("malformed", "schedule.cancel: not allowed in a flow")
+    edges.check_whole(turn, project, task)
     if places[task.taskid] != index or (flow is not None and MemberRef(flow.number, task.taskid) in turn.found.members):
         raise Rejected("malformed", f"taskid: {task.taskid} is in the flow already")
     for parent in task.depends_on:

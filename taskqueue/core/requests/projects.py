@@ -88,7 +88,7 @@ def set_project(turn: TurnState, by: Who, message: ProjectSet) -> ProjectReply:
     overrides = dict(project.overrides) if project else {}
     overlay(overrides, message.settings)
     check_settings(state, message.project, overrides)
-    _check_joined(turn, message.settings)
+    check_joined(turn, message.settings)
     if project is None:
         project = make_another(turn, message.project, overrides)
     else:
@@ -106,7 +106,7 @@ def set_group(turn: TurnState, by: Who, message: GroupSet) -> GroupReply:
     """
     projects = in_group(turn, message.group)
     layers = _checked_layers(turn.state, message, projects)
-    _check_joined(turn, message.settings)
+    check_joined(turn, message.settings)
     before = [values(as_layer(project.settings), message.settings) for project in projects]
     for project, overrides in zip(projects, layers, strict=True):
         use_settings(turn, project, project.layers, overrides)
@@ -148,7 +148,7 @@ JOINED: Final = ("group", "bucket")
 """Settings that join a project to others."""
 
 
-def _check_joined(turn: TurnState, settings: Mapping[str, Setting]) -> None:
+def check_joined(turn: TurnState, settings: Mapping[str, Setting]) -> None:
     """Refuse a group or bucket with a project that the sender does not reach.
 
     Keys for that project could not act on the group any more, and the bucket's pace would be shared with it.
@@ -199,7 +199,7 @@ def unset_project(turn: TurnState, by: Who, message: ProjectUnset) -> ProjectRep
     if turn.caller.scope is not None:
         # The config may have a group or a bucket with projects outside.
         after = as_layer(merge(*project.layers, kept))
-        _check_joined(turn, {name: after[name] for name in JOINED if after[name] != before[name]})
+        check_joined(turn, {name: after[name] for name in JOINED if after[name] != before[name]})
     use_settings(turn, project, project.layers, kept)
     is_cron = all(keys[0] == "cron" and len(keys) > 1 for keys in names) and names
     what = "cron remove" if is_cron else "project unset"
@@ -264,11 +264,13 @@ def act(turn: TurnState, project: Project, action: Action, until: float = 0.0) -
         until: unix seconds at which a pause ends; 0: it does not end by itself.
 
     Raises:
-        Rejected: the action is impossible now; nothing has changed.
+        Rejected: the action is impossible now, as any but ``delete`` is while the project is imported; nothing has
+            changed.
     """
     if action == "delete":
         remove_project(turn, project)
         return None
+    project.check_whole()
     if action == "reset":
         return reset(turn, project)
     if action == "clear":

@@ -279,7 +279,9 @@ def _look_whether_paused(turn: TurnState, project: Project) -> Iterator[str]:
     if project.state == "paused":
         pause = project.pause.record
         resume = f"taskqueue project resume {project.name}"
-        if pause.check_at:
+        if project.importing is not None:
+            yield f"is paused until it is whole: {pause.reason}"
+        elif pause.check_at:
             check = _in(pause.check_at - turn.now.wall)
             yield f"paused itself ({pause.reason}); it tries a few tasks {check}, or now with: {resume}"
         elif pause.until:

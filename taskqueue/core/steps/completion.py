@@ -48,7 +48,7 @@ def note(turn: TurnState, project: Project) -> None:
     if project.armed and not project.queue.unfinished and not project.holds and not project.is_unrolling:
         state.pending.finish(project)
         turn.more = True
-    if not project.armed and not project.holds and len(project.waiters):
+    if not project.armed and not project.holds and len(project.waiters) and project.importing is None:
         answer(turn, project)
     if len(project.early_waiters) and project.is_done_but_retries(turn.now.wall):
         answer(turn, project, is_early=True)

@@ -32,13 +32,13 @@ from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.flow import Flow
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project
-from taskqueue.core.model.records import CronRecord, StagedTask
+from taskqueue.core.model.records import StagedTask
 from taskqueue.core.model.task import FAILED, LIVE
 from taskqueue.core.moves import flows
 from taskqueue.core.moves.push import make, need_tasks, push
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.values import NewTask, Schedule
+from taskqueue.protocol.values import CronRecord, NewTask, Schedule
 from taskqueue.settings.environment import Environment
 from taskqueue.settings.graph_order import parents_first
 from taskqueue.settings.own_tasks import CronEntry, Template, at_tick, flow_name, graph_taskids

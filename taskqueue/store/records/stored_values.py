@@ -7,9 +7,8 @@ from typing import Final
 from msgspec import Raw, Struct
 from msgspec.msgpack import Decoder
 
-from taskqueue.core.model.recrawl_interval import PageFacts
 from taskqueue.protocol.fields import Boot
-from taskqueue.protocol.values import Schedule
+from taskqueue.protocol.values import PageFacts, Schedule
 
 
 class SpecValue(Struct, array_like=True, gc=False):

@@ -1,7 +1,7 @@
 """The lines of an export, in its two formats: readable JSON, and MessagePack for speed.
 
     {"taskqueue": 6, "projects": [{"name": "news", "state": "running", …}]}         first: the version, the projects
-    {"project": "news", "taskid": "…", "state": "ready", "url": "…", "body": {…}}   a task
+    {"taskid": "…", "state": "ready", "url": "…", "body": {…}, "project": "news"}   a task
     {"history": "hour", "at": 1700000000, "projects": {"news": [5, 4, 4, 0, 0, 0]}} events of an hour, or a minute
     {"tasks": 20311}                                                                last: the number of tasks
 
@@ -29,30 +29,18 @@ from msgspec.json import Decoder as JsonDecoder
 from msgspec.msgpack import Decoder
 
 from taskqueue.core.model.edges import POLICIES, Links, Mark
-from taskqueue.core.model.records import CronRecord, PauseRecord
-from taskqueue.core.model.recrawl_interval import PageFacts
-from taskqueue.core.model.task import LATEST_SECOND, Task
-from taskqueue.protocol.choices import ParentFailure, ProjectState, Resolution, TaskState
-from taskqueue.protocol.fields import (
-    MAX_PARENTS,
-    MAX_URL_CHARS,
-    NIL,
-    AnyJob,
-    EpochSeconds,
-    GroupName,
-    Number,
-    Priority,
-    ProjectName,
-    Setting,
-    TaskId,
-)
+from taskqueue.core.model.task import Task
+from taskqueue.protocol.choices import ParentFailure, ProjectState, Resolution
+from taskqueue.protocol.exports import Counted, Events, ExportedParent, ExportedTask, ExportedUpdate
+from taskqueue.protocol.fields import NIL, ProjectName, Setting
 from taskqueue.protocol.packed_json import ABSENT, as_json, as_msgpack
-from taskqueue.protocol.values import PLAIN, EventTotals, Schedule
+from taskqueue.protocol.values import CronRecord, EventTotals, PauseRecord
 from taskqueue.settings.description import Description, described
 from taskqueue.settings.settings import Settings
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import BELOW_TASK, decode_mark, task_key, tasks_of
 from taskqueue.store.records.reading import decode_record
+from taskqueue.store.records.setting_names import renamed
 
 VERSION: Final = 6
 """Version of the fields."""
@@ -68,21 +56,6 @@ FLAT_SETTINGS_MOST: Final = 5
 """Last version with the old names of settings."""
 
 INF: Final = "inf"
-
-COUNTED_MOST: Final = 2**53 - 1
-"""Largest count: every JSON reader has it exactly, and counting on from it can't overflow."""
-
-HAPPENED_MOST: Final = 2**40 - 1
-"""Largest number of a project's events in an hour, so that the sum over all projects can be stored, too."""
-
-LATEST: Final = 1e11
-"""Largest time in unix seconds, as for ``EpochSeconds``."""
-
-Counted = Annotated[int, Meta(ge=0, le=COUNTED_MOST)]
-Happened = Annotated[int, Meta(ge=0, le=HAPPENED_MOST)]
-
-NEVER: Final = 0.0
-"""Default of times: only this very object is omitted from a line, not other values that equal it."""
 
 
 class ProjectLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -111,91 +84,20 @@ class FirstLine(Struct, frozen=True, forbid_unknown_fields=True):
     projects: list[ProjectLine]
 
 
-def check_numbers(line: ProjectLine) -> None:
-    """Check that a daemon can go on counting from the numbers in a project's line.
+class DeferredLine(ExportedUpdate, frozen=True):
+    """``force_update`` that is deferred until the end of a lease."""
 
-    Raises:
-        ValueError: a number is negative or implausibly large.
-    """
-    records = {"totals": line.totals, "pause": line.pause} | {
-        f"cron.{entry}": each for entry, each in line.cron.items()
-    }
-    for name, record in records.items():
-        for field, said in ({} if record is None else msgspec.structs.asdict(record)).items():
-            for value in said if isinstance(said, list) else [said]:
-                most = LATEST if isinstance(value, float) else COUNTED_MOST
-                if isinstance(value, int | float) and not 0 <= value <= most:
-                    raise ValueError(f"{name}.{field}: expected a number from 0 to {most:,}")
-
-
-class DeferredLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """``force_update`` that is deferred until the end of a lease; an import applies it."""
-
-    url: Annotated[str, Meta(min_length=1, max_length=MAX_URL_CHARS)]
-    schedule: Schedule = PLAIN
     body: Raw = ABSENT
 
 
-class ParentLine(Struct, frozen=True, array_like=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Parent of a task.
-
-    Attributes:
-        state: 0 not satisfied yet, 1 satisfied, 2 the parent has failed and the child runs all the same.
-        project: the parent's; None for the child's own; empty for a deleted one, whose tasks will never succeed.
-    """
-
-    taskid: TaskId
-    state: Annotated[int, Meta(ge=0, le=2)] = 0
-    project: GroupName | None = None
-
-
-ParentLines = Annotated[list[ParentLine], Meta(max_length=MAX_PARENTS)]
-
-
-class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Task, with its state.
-
-    Attributes:
-        schedule: schedule as its producer sent it; ``priority`` and ``exetime`` (unix seconds) are the current ones.
-        ended_at: unix seconds; finished tasks only.
-        held_back, timed_out, apart, retried, lastcrawltime, depth: see ``Task`` and ``Spec``.
-        bare: finished, and its url, body and result have been deleted.
-        result: result of its last success.
-        parents: tasks that it waits or waited for; those of the deferred update, if there is one.
-        page: interval, etag, last_modified and content_hash of its page; None if unknown.
-        pushed_at: unix seconds of the first push; 0 if unknown.
-        job: name of the run that it came by; empty if none.
-    """
+class TaskLine(ExportedTask, frozen=True, kw_only=True):
+    """Task, with its state, whose values are in the form of the export."""
 
     project: ProjectName
-    taskid: TaskId
-    state: TaskState
-    url: Annotated[str, Meta(max_length=MAX_URL_CHARS)] = ""
-    schedule: Schedule = PLAIN
-    priority: Priority = 0
-    exetime: EpochSeconds = NEVER
-    retried: Annotated[int, Meta(ge=0, le=2**32 - 1)] = 0
-    lastcrawltime: EpochSeconds = NEVER
-    ended_at: EpochSeconds = NEVER
-    itag: Annotated[str, Meta(max_length=256)] = ""
-    held_back: bool = False
-    timed_out: bool = False
-    apart: bool = False
-    bare: bool = False
-    depth: Number = 0
     body: Raw = ABSENT
     deferred: DeferredLine | None = None
     result: Raw = ABSENT
-    parents: ParentLines = []
-    on_parent_failure: ParentFailure = "fail"
-    page: PageFacts | None = None
-    pushed_at: Annotated[int, Meta(ge=0, le=LATEST_SECOND)] = 0
-    dropped: bool = False
-    job: AnyJob = ""
 
-
-Events = tuple[Happened, Happened, Happened, Happened, Happened, Happened]
-"""Counts of new, selected, success, failed, retried, timeout."""
 
 Sums = tuple[Counted, Counted, Counted, Counted, Counted, Counted]
 """Counts of the same six events, summed over all projects."""
@@ -224,6 +126,7 @@ class LastLine(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 encode_line: Final = msgspec.json.Encoder().encode
+_decode_overrides: Final = Decoder(dict[str, Setting] | None).decode
 
 
 def in_json(settings: Mapping[str, Setting]) -> dict[str, Setting]:
@@ -252,7 +155,9 @@ def _one_replaced(value: Setting, setting: Description | None, old: Setting, new
     return new if setting.endless and value == old else value
 
 
-def parent_lines(entries: Iterable[tuple[bytes, bytes]], task: Task, names: Mapping[int, str]) -> Iterator[ParentLine]:
+def parent_lines(
+    entries: Iterable[tuple[bytes, bytes]], task: Task, names: Mapping[int, str]
+) -> Iterator[ExportedParent]:
     """Yield the parents of a task.
 
     Args:
@@ -269,7 +174,7 @@ def parent_lines(entries: Iterable[tuple[bytes, bytes]], task: Task, names: Mapp
         mark = Mark(*decode_record(layout.PARENTS, key, decode_mark, value))
         if mark.number == number:
             own = parent.project == task.project
-            yield ParentLine(parent.taskid, mark.state, None if own else names.get(parent.project, ""))
+            yield ExportedParent(parent.taskid, mark.state, None if own else names.get(parent.project, ""))
 
 
 def parents_range(task: Task) -> tuple[bytes, bytes]:
@@ -303,6 +208,7 @@ class ExportFormat(NamedTuple):
         last: bytes that begin the last part, and no other.
         history: bytes that may begin parts with the history of events.
         encode, decode_first, decode_task, decode_slice, decode_last: codecs of the parts.
+        decode_version: reads the version in a first part with unknown fields; VERSION if there is none.
         to_value: embeds a MessagePack value in a part, nil as ABSENT; ``to_msgpack`` returns the same bytes again.
         encode_settings: embeds a project's settings in a part; ``decode_settings`` returns them again.
     """
@@ -316,10 +222,27 @@ class ExportFormat(NamedTuple):
     decode_task: Callable[[bytes], TaskLine]
     decode_slice: Callable[[bytes], SliceLine]
     decode_last: Callable[[bytes], LastLine]
+    decode_version: Callable[[bytes], int]
     to_value: Callable[[bytes | Raw], Raw]
     to_msgpack: Callable[[Raw], Raw]
     encode_settings: Callable[[SettingValues], dict[str, Setting]]
     decode_settings: Callable[[SettingValues], dict[str, Setting]]
+
+
+class _Versioned(Struct):
+    """First line of any version."""
+
+    taskqueue: int = VERSION
+
+
+def _version_by(decode: Callable[[bytes], _Versioned]) -> Callable[[bytes], int]:
+    def version(line: bytes) -> int:
+        try:
+            return decode(line).taskqueue
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return VERSION
+
+    return version
 
 
 def _raw_value(value: bytes | Raw) -> Raw:
@@ -340,6 +263,7 @@ JSON: Final = ExportFormat(
     JsonDecoder(TaskLine).decode,
     JsonDecoder(SliceLine).decode,
     JsonDecoder(LastLine).decode,
+    _version_by(JsonDecoder(_Versioned).decode),
     as_json,
     as_msgpack,
     in_json,
@@ -355,6 +279,7 @@ MESSAGEPACK: Final = ExportFormat(
     Decoder(TaskLine).decode,
     Decoder(SliceLine).decode,
     Decoder(LastLine).decode,
+    _version_by(Decoder(_Versioned).decode),
     _raw_value,
     _packed_value,
     dict,
@@ -365,3 +290,33 @@ MESSAGEPACK: Final = ExportFormat(
 def detect_format(beginning: bytes) -> ExportFormat:
     """Detect the format of a file with this beginning: JSON begins with a brace, and a MessagePack map never does."""
     return MESSAGEPACK if beginning[:1] >= b"\x80" else JSON
+
+
+# ------------------------------------------------------------------------------------------------ in MessagePack
+
+
+def packed_task(line: TaskLine, form: ExportFormat) -> ExportedTask:
+    """Return the task of a line, with its values in MessagePack.
+
+    Raises:
+        ValueError: a value can't be represented in MessagePack.
+    """
+    deferred = line.deferred
+    said = {name: getattr(line, name) for name in ExportedTask.__struct_fields__}
+    said |= {"body": form.to_msgpack(line.body), "result": form.to_msgpack(line.result)}
+    if deferred is not None:
+        said["deferred"] = ExportedUpdate(deferred.url, deferred.schedule, form.to_msgpack(deferred.body))
+    return ExportedTask(**said)
+
+
+def overrides_of(line: ProjectLine, form: ExportFormat, version: int) -> dict[str, Setting]:
+    """Return the settings in a project's line, under their present names.
+
+    Raises:
+        ValueError: they can't be read.
+    """
+    try:
+        said = _decode_overrides(form.to_msgpack(line.overrides)) or {}
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise ValueError(f"overrides: {error}") from None
+    return form.decode_settings(renamed(said) if version <= FLAT_SETTINGS_MOST else said)

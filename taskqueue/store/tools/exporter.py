@@ -18,7 +18,8 @@ from taskqueue.core.model.history import SECONDS
 from taskqueue.core.model.records import ProjectRecord
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import OVER, PROCESSING, STATE_NAMES, WAITING, Task, is_held, key_time
-from taskqueue.protocol.fields import NIL
+from taskqueue.protocol.exports import Events, ExportedParent
+from taskqueue.protocol.fields import NIL, UNSAID
 from taskqueue.protocol.packed_json import ABSENT
 from taskqueue.store.contract import Family, StoreReader
 from taskqueue.store.records import layout
@@ -27,14 +28,11 @@ from taskqueue.store.records.layout import AWAITED
 from taskqueue.store.records.reading import decode_record, pages, raise_unreadable
 from taskqueue.store.tools.export_format import (
     JSON,
-    NEVER,
     VERSION,
     DeferredLine,
-    Events,
     ExportFormat,
     FirstLine,
     LastLine,
-    ParentLine,
     ProjectLine,
     SliceLine,
     Sums,
@@ -193,7 +191,9 @@ def _result(key: bytes, value: bytes | None) -> bytes:
     return value
 
 
-def task_line(project: str, task: Task, result: bytes | Raw, parents: list[ParentLine], form: ExportFormat) -> TaskLine:
+def task_line(
+    project: str, task: Task, result: bytes | Raw, parents: list[ExportedParent], form: ExportFormat
+) -> TaskLine:
     """Make the line of a task, which has its spec unless it is bare.
 
     Args:
@@ -205,10 +205,10 @@ def task_line(project: str, task: Task, result: bytes | Raw, parents: list[Paren
         taskid=task.taskid,
         state=STATE_NAMES[task.state],  # type: ignore[arg-type]
         priority=task.priority,
-        exetime=NEVER if is_held(task) else task.exetime or NEVER,
+        exetime=UNSAID if is_held(task) else task.exetime or UNSAID,
         retried=task.retried,
-        lastcrawltime=task.lastcrawltime or NEVER,
-        ended_at=key_time(task.key) if task.state in OVER else NEVER,
+        lastcrawltime=task.lastcrawltime or UNSAID,
+        ended_at=key_time(task.key) if task.state in OVER else UNSAID,
         itag=task.itag,
         held_back=task.held_back,
         timed_out=task.timed_out,

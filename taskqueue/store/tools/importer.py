@@ -40,13 +40,12 @@ from taskqueue.core.model.edges import (
     PropagationKind,
     TaskRef,
 )
+from taskqueue.core.model.exported_task import check_numbers, flaw_of, made_task
 from taskqueue.core.model.history import NO_EVENTS, SECONDS
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.records import ProjectRecord, WriteSet
-from taskqueue.core.model.recrawl_interval import as_replaced
 from taskqueue.core.model.slot_records import SlotWrites
 from taskqueue.core.model.slot_table import entry_of
-from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import (
     BLOCKED,
     DELAYED,
@@ -54,7 +53,6 @@ from taskqueue.core.model.task import (
     OVER,
     PROCESSING,
     READY,
-    RETRIED_MOST,
     SEQ_MASK,
     STATE_NAMES,
     SUCCESS,
@@ -65,7 +63,8 @@ from taskqueue.core.model.task import (
 )
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.errors import MAX_REASON_CHARS, Rejected, StoreError
-from taskqueue.protocol.fields import MAX_RESULT_BYTES, MAX_TASKID_BYTES, NIL, Setting
+from taskqueue.protocol.exports import ExportedParent
+from taskqueue.protocol.fields import Setting
 from taskqueue.settings.environment import Environment
 from taskqueue.settings.layer_size import check_size
 from taskqueue.settings.settings import check, merge
@@ -75,19 +74,17 @@ from taskqueue.store.ledger import FIRST_PROJECT
 from taskqueue.store.lookup import find
 from taskqueue.store.records import layout
 from taskqueue.store.records.reading import decode_record, pages, stored_number
-from taskqueue.store.records.setting_names import renamed
 from taskqueue.store.tools.export_format import (
-    FLAT_SETTINGS_MOST,
     JSON,
     READABLE,
     VERSION,
     ExportFormat,
     FirstLine,
-    ParentLine,
     ProjectLine,
     SliceLine,
     TaskLine,
-    check_numbers,
+    overrides_of,
+    packed_task,
 )
 from taskqueue.store.tools.findings import is_cleared
 from taskqueue.store.tools.store_stats import project_records
@@ -107,8 +104,6 @@ PROJECTS_MOST: Final = 100_000
 
 UNREADABLE: Final = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 """Errors of malformed lines: bad JSON, bytes that are not UTF-8, numbers too large to be stored, deep nesting."""
-
-_decode_overrides: Final = msgspec.msgpack.Decoder(dict[str, Setting] | None).decode
 
 KnownTasks = Literal["refuse", "skip"]
 """Policy for a project that already has tasks: refuse the whole import, or skip the tasks that the store has."""
@@ -152,11 +147,11 @@ def import_lines(
         Unreadable: a record of the store can't be decoded.
     """
     numbered = enumerate(lines, 1)
-    first = _first_line(numbered, form)
+    first = first_line(numbered, form)
     inflow = _Importer(store, boot, form, first.taskqueue)
     inflow.make_projects(first.projects, known, environment)
     yield inflow.brought
-    for page in _pages(numbered, form):
+    for page in pages_of(numbered, form):
         if isinstance(page, list):
             inflow.add(page)
         else:
@@ -165,23 +160,37 @@ def import_lines(
     store.sync()
 
 
-def _first_line(numbered: Iterator[tuple[int, bytes]], form: ExportFormat) -> FirstLine:
+def first_line(numbered: Iterator[tuple[int, bytes]], form: ExportFormat) -> FirstLine:
+    """Read the first of numbered lines.
+
+    Raises:
+        BadLine: it is malformed, or of a version that can't be read here.
+    """
     number, line = next(numbered, (1, b""))
     try:
         first = form.decode_first(line)
     except UNREADABLE as error:
-        _refuse(form, number, f"this is not the beginning of an export: {error}")
-    if first.taskqueue not in READABLE:
-        _refuse(form, number, f"{form.unit}s of version {first.taskqueue} can't be read here, only 1 to {VERSION}")
+        _check_version(form, number, form.decode_version(line) if line else VERSION)
+        refuse_line(form, number, f"this is not the beginning of an export: {error}")
+    _check_version(form, number, first.taskqueue)
     if len(first.projects) > PROJECTS_MOST:
-        _refuse(form, number, f"{len(first.projects):,} projects; at most {PROJECTS_MOST:,} are allowed")
+        refuse_line(form, number, f"{len(first.projects):,} projects; at most {PROJECTS_MOST:,} are allowed")
     return first
 
 
-def _pages(
+def _check_version(form: ExportFormat, number: int, version: int) -> None:
+    if version not in READABLE:
+        refuse_line(form, number, f"{form.unit}s of version {version} can't be read here, only 1 to {VERSION}")
+
+
+def pages_of(
     numbered: Iterator[tuple[int, bytes]], form: ExportFormat
 ) -> Iterator[list[tuple[int, TaskLine]] | tuple[int, SliceLine]]:
-    """Yield pages of tasks, and single slices of the history of events."""
+    """Yield pages of tasks, and single slices of the history of events; the lines go on after the first one.
+
+    Raises:
+        BadLine: a line is malformed, or the last one is missing or counts other tasks.
+    """
     page: list[tuple[int, TaskLine]] = []
     size = count = 0
     for number, line in numbered:
@@ -190,6 +199,9 @@ def _pages(
             _check_last(number, line, count, form)
             return
         if line.startswith(form.history):
+            if page:
+                yield page
+                page, size = [], 0
             yield number, _decoded(number, line, form, form.decode_slice)
             continue
         page.append((number, _decoded(number, line, form, form.decode_task)))
@@ -207,19 +219,20 @@ def _check_last(number: int, line: bytes, count: int, form: ExportFormat) -> Non
     try:
         said = form.decode_last(line).tasks
     except UNREADABLE as error:
-        _refuse(form, number, str(error))
+        refuse_line(form, number, str(error))
     if said != count:
-        _refuse(form, number, f"expected {said:,} tasks, found {count:,}")
+        refuse_line(form, number, f"expected {said:,} tasks, found {count:,}")
 
 
 def _decoded(number: int, line: bytes, form: ExportFormat, decode: Callable[[bytes], T]) -> T:
     try:
         return decode(line)
     except UNREADABLE as error:
-        _refuse(form, number, str(error))
+        refuse_line(form, number, str(error))
 
 
-def _refuse(form: ExportFormat, number: int, reason: str) -> NoReturn:
+def refuse_line(form: ExportFormat, number: int, reason: str) -> NoReturn:
+    """Raise BadLine for a line."""
     said = reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:MAX_REASON_CHARS]}…"
     raise BadLine(f"{form.unit} {number:,}: {said}")
 
@@ -264,9 +277,9 @@ class _Importer:
             overrides = _overrides(line, environment, self._form, self._version)
             return _record(line, number, self._boot, overrides)
         except Rejected as rejected:
-            _refuse(self._form, 1, f'project "{line.name}": {rejected.reason}')
+            refuse_line(self._form, 1, f'project "{line.name}": {rejected.reason}')
         except UNREADABLE as error:
-            _refuse(self._form, 1, f'project "{line.name}": {error}')
+            refuse_line(self._form, 1, f'project "{line.name}": {error}')
 
     def add_slice(self, number: int, line: SliceLine) -> None:
         """Import the events of one minute or hour."""
@@ -312,24 +325,27 @@ class _Importer:
 
     def _project(self, number: int, name: str) -> ProjectRecord:
         if name not in self._named:
-            _refuse(self._form, number, f'project "{name}" is not in the first {self._form.unit}')
+            refuse_line(self._form, number, f'project "{name}" is not in the first {self._form.unit}')
         return self._projects[name]
 
     def _task(self, number: int, line: TaskLine, project: ProjectRecord, edges: _EdgeImporter) -> tuple[Task, Raw]:
         """Make the task of a line, and its result."""
         self._number += 2
         try:
-            result = _result(line, self._form)
+            said = packed_task(line, self._form)
+            if flaw := flaw_of(said):
+                raise ValueError(flaw)
             seq = self._number - 1
             if self._named[line.project].newest and line.state == "ready":
                 self._falling -= 1
                 seq = self._falling
-            task = _task(line, project.number, seq, self._form, has_result=result != NIL)
+            task, state = made_task(said, project.number, seq)
+            task.state = state
             edges.add(line, task, self._number - 1)
             task.key = _key(task, line, newest=bool(project.newest))
-            return task, result
+            return task, said.result
         except UNREADABLE as error:
-            _refuse(self._form, number, str(error))
+            refuse_line(self._form, number, str(error))
 
 
 def _leased(store: Store) -> Iterator[tuple[TaskRef, Task]]:
@@ -347,7 +363,7 @@ def _has_tasks(record: ProjectRecord) -> bool:
 
 
 def _record(line: ProjectLine, number: int, boot: float, overrides: dict[str, Setting]) -> ProjectRecord:
-    check_numbers(line)
+    check_numbers(line.totals, line.pause, line.cron)
     record = ProjectRecord(number, line.name, line.state, overrides, bucket_at=boot)
     record.totals = line.totals or record.totals
     record.cron = line.cron
@@ -361,47 +377,10 @@ def _record(line: ProjectLine, number: int, boot: float, overrides: dict[str, Se
 
 def _overrides(line: ProjectLine, environment: Environment, form: ExportFormat, version: int) -> dict[str, Setting]:
     """Decode settings, and check them as ``project-set`` would: a daemon does not start with invalid ones."""
-    try:
-        said = _decode_overrides(form.to_msgpack(line.overrides)) or {}
-    except UNREADABLE as error:
-        raise ValueError(f"overrides: {error}") from None
-    overrides = form.decode_settings(renamed(said) if version <= FLAT_SETTINGS_MOST else said)
+    overrides = overrides_of(line, form, version)
     check(merge({}, overrides), environment)
     check_size(overrides, environment)
     return overrides
-
-
-def _task(line: TaskLine, project: int, seq: int, form: ExportFormat, *, has_result: bool) -> Task:
-    """Make the task of a line, with a new seq."""
-    state = STATE_NAMES.index(line.state)
-    if line.bare and state in LIVE:
-        raise ValueError(f"a task that is {line.state} can't be bare")
-    if not line.bare and not line.url:
-        raise ValueError("there is no url")
-    if len(line.taskid.encode()) > MAX_TASKID_BYTES:
-        raise ValueError(f"taskid: expected at most {MAX_TASKID_BYTES} bytes")
-    task = Task(
-        project, line.taskid, state, 0, seq, line.priority, line.exetime,
-        retried=min(line.retried, RETRIED_MOST), lastcrawltime=line.lastcrawltime, held_back=line.held_back,
-        timed_out=line.timed_out, apart=line.apart, itag=line.itag, bare=line.bare, has_result=has_result,
-        pushed_at=line.pushed_at, job=line.job,
-    )  # fmt: skip
-    task.spec = None if line.bare else Spec(line.url, line.schedule, form.to_msgpack(line.body), line.depth, line.page)
-    if line.deferred is not None and task.state == PROCESSING:
-        _apply_deferred(task, line, form)
-    elif task.state == PROCESSING:
-        task.state, task.exetime = READY, 0.0
-    return task
-
-
-def _result(line: TaskLine, form: ExportFormat) -> Raw:
-    """Decode the result in a line; nil if there is none."""
-    result = form.to_msgpack(line.result)
-    if line.bare and result != NIL:
-        raise ValueError("a bare task can't have a result")
-    if len(result) > MAX_RESULT_BYTES:
-        raise ValueError(f"result: {len(result):,} bytes; at most {MAX_RESULT_BYTES:,} are allowed")
-    return result
 
 
 def _key(task: Task, line: TaskLine, *, newest: bool) -> int:
@@ -411,20 +390,6 @@ def _key(task: Task, line: TaskLine, *, newest: bool) -> int:
     if task.state == BLOCKED:
         return task.seq
     return time_key(task.exetime if task.state == DELAYED else line.ended_at, task.seq)
-
-
-def _apply_deferred(task: Task, line: TaskLine, form: ExportFormat) -> None:
-    """Apply a deferred update as if it replaced a waiting task; its delay is a time already."""
-    deferred = line.deferred
-    if deferred is None:
-        return
-    schedule = deferred.schedule
-    page = as_replaced(schedule, line.page) if deferred.url == line.url else None
-    task.spec = Spec(deferred.url, schedule, form.to_msgpack(deferred.body), line.depth, page)
-    task.priority, task.exetime = schedule.priority, schedule.exetime
-    task.itag, task.job = schedule.itag or "", schedule.job or ""
-    task.retried, task.held_back, task.timed_out = 0, False, False
-    task.state = DELAYED if schedule.exetime else READY
 
 
 def _count(project: ProjectRecord, task: Task) -> None:
@@ -519,7 +484,7 @@ class _EdgeImporter:
         if is_told:
             self._writes.propagations[number] = Propagation(number, "edges", *child)
 
-    def _ref(self, line: TaskLine, parent: ParentLine) -> TaskRef:
+    def _ref(self, line: TaskLine, parent: ExportedParent) -> TaskRef:
         if parent.project == "":
             return TaskRef(DELETED_PROJECT, parent.taskid)
         project = self._projects.get(parent.project or line.project)

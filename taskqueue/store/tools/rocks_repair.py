@@ -37,6 +37,7 @@ from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import OVER, PROCESSING, READY, WAITING, Task, ready_key
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.errors import StoreError, Unreadable
+from taskqueue.protocol.exports import ExportedParent
 from taskqueue.protocol.fields import NIL
 from taskqueue.settings.environment import Environment
 from taskqueue.store.contract import Family, StoreReader
@@ -54,7 +55,6 @@ from taskqueue.store.tools.export_format import (
     VERSION,
     FirstLine,
     LastLine,
-    ParentLine,
     counting_links,
     parent_lines,
     parents_range,
@@ -170,7 +170,7 @@ class _Saving:
             self._lose(f"{record.name}: task {task.taskid!r}: its result can't be read")
         return NIL if result is None or task.bare else result
 
-    def _parents(self, task: Task, names: dict[int, str]) -> list[ParentLine]:
+    def _parents(self, task: Task, names: dict[int, str]) -> list[ExportedParent]:
         """Return the parents of a task, as far as its edges can be read."""
         if counting_links(task) is None:
             return []

@@ -71,6 +71,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "post-projects-project-flows-flow-stage": {
         "tasks": [{"url": "https://example.com/1"}, {"url": "https://example.com/2", "depends_on": ["a1b2c3"]}]
     },
+    "post-projects-project-import": {"export": "2f6bfcd0", "begin": {"parts": 20311, "settings": {"rate": 5}}},
     "post-leases": {"limit": 4, "projects": ["news"], "seconds": 30},
     "post-leases-done": {"tasks": [{**LEASE, "ok": True, "new": ["https://example.com/page/3"]}]},
     "post-leases-note": {"notes": [{**LEASE, "note": 0.25}]},

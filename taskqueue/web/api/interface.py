@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from taskqueue.errors import TaskQueueError
 from taskqueue.web.access.admission import Admitted
 from taskqueue.web.access.visitors import root_of
-from taskqueue.web.api import daemon, fetchers, flows, insight, operations, projects, slots, tasks
+from taskqueue.web.api import daemon, exports, fetchers, flows, insight, operations, projects, slots, tasks
 from taskqueue.web.api.answering import answering
 from taskqueue.web.api.decoding import JSON
 from taskqueue.web.api.http_operation import Operation
@@ -32,6 +32,7 @@ from taskqueue.web.routes import WebRoute, to_starlette
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *tasks.OPERATIONS,
     *projects.OPERATIONS,
+    *exports.OPERATIONS,
     *fetchers.OPERATIONS,
     *slots.OPERATIONS,
     *flows.OPERATIONS,

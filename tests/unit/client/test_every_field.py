@@ -18,6 +18,7 @@ from msgspec import NODEFAULT, Struct
 from taskqueue import Client, RequestRejected, new_task
 from taskqueue.protocol.base import ChangeRequest
 from taskqueue.protocol.daemon import DaemonShow, KeyList, WhoIs
+from taskqueue.protocol.exports import ExportedPoint, ExportedProject, ExportedTask
 from taskqueue.protocol.fetchers import Hello, Hung, LeaseRef, Select
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.flows import FlowStage, FlowStaged, FlowTasks, FlowTasksReply
@@ -131,6 +132,10 @@ CALLS: Final[tuple[Callable[[Client], object], ...]] = (
     lambda client: client.projects.pause_all(5.0),
     lambda client: next(client.projects.watch()),
     lambda client: client.projects.wait("p", 0.0, ignore_retries=True),
+    lambda client: client.projects.import_step("p", "x", ExportedProject(1)),
+    lambda client: client.projects.import_step(
+        "p", "x", first=5, tasks=[ExportedTask("t", "ready")], every="minute", points=[ExportedPoint(60, (1,) * 6)]
+    ),
     _keep_open,
     lambda client: client.groups.pause("g", 5.0),
     lambda client: client.groups.set("g", {"rate": 1.0}),

@@ -38,6 +38,7 @@ from taskqueue.protocol.daemon import (
     VerifyReply,
     WhoReply,
 )
+from taskqueue.protocol.exports import ImportReply
 from taskqueue.protocol.fetchers import (
     FetcherReply,
     Fetchers,
@@ -316,6 +317,7 @@ def at_limits() -> Iterator[AnyOutgoing]:
     yield WaitReply(n=INT, finished=True, unfinished=INT, times=INT)
     yield TaskWaitReply(n=INT, state="cancelled")
     yield TaskChildrenReply(n=INT, children=[Child(NAME, TASKID, "processing", waits=True)] * 500, next="f" * 500)
+    yield ImportReply(n=INT, brought=INT, parts=INT, known=INT)
     yield FlowReply(n=INT, flow=flow)
     yield FlowsReply(n=INT, flows=[flow] * 500, more=True)
     yield VerifyReply(n=INT, problems=["x" * 4 * 1024] * 100)

@@ -12,6 +12,7 @@ from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 import pytest
+from msgspec import Raw
 
 from taskqueue.access.door import check_right
 from taskqueue.core.moves.change_log import NAMES_MOST
@@ -22,6 +23,7 @@ from taskqueue.protocol.callers import EVERYBODY, Caller
 from taskqueue.protocol.choices import RerunScope
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, KeyList, StatusReply, StatusShow, Verify, WhoIs
+from taskqueue.protocol.exports import ExportedParent, ExportedProject, ExportedTask, ProjectImport
 from taskqueue.protocol.fetchers import (
     Extend,
     FetcherDo,
@@ -235,6 +237,17 @@ def cases() -> Mapping[type[AnyRequest], Sequence[AnyRequest]]:
         FlowStage: [FlowStage(**a, flow="g", first=0, tasks=[waiting("g", "waits")])],
         FlowSubmit: [FlowSubmit(**a, flow="g", count=1)],
         ProjectHold: [ProjectHold(**a, seconds=5.0)],
+        ProjectImport: [
+            ProjectImport(**a, export="x"), ProjectImport(project="news-d", export="x", begin=ExportedProject(1)),
+            ProjectImport(
+                project="news-d", export="x",
+                tasks=[ExportedTask("d", "blocked", "http://d/", parents=[ExportedParent("ok", 0, "news-a")])],
+            ),
+            ProjectImport(
+                project="news-e", export="x",
+                begin=ExportedProject(1, settings=Raw(msgspec.msgpack.encode({"group": "mixed"}))),
+            ),
+        ],
         Done: [Done(tasks=[])],
         Extend: [Extend(leases=[])],
         Note: [Note(notes=[])],

@@ -20,18 +20,15 @@ from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import FoundPage, ListRef, Needs, OrderRef, PageRef, SpecRef
 from taskqueue.core.model.records import (
     BucketRecord,
-    CronRecord,
     DroppedSession,
     KeptAttempt,
     KeptOutcome,
     OperationProgress,
     OperationRecord,
-    PauseRecord,
     ProjectRecord,
     SessionRecord,
     WriteSet,
 )
-from taskqueue.core.model.recrawl_interval import PageFacts
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import (
     ATTEMPTS_KEPT,
@@ -54,7 +51,18 @@ from taskqueue.core.model.windows import Counters
 from taskqueue.errors import Corrupt, Fenced, Unreadable
 from taskqueue.protocol.fields import NIL, OUTCOME_WINDOW, Boot, Token, Wall
 from taskqueue.protocol.tasks import NewTasksReply
-from taskqueue.protocol.values import Attempt, EventTotals, NewTask, Recrawl, Schedule, TaskCounts, TaskFilter
+from taskqueue.protocol.values import (
+    Attempt,
+    CronRecord,
+    EventTotals,
+    NewTask,
+    PageFacts,
+    PauseRecord,
+    Recrawl,
+    Schedule,
+    TaskCounts,
+    TaskFilter,
+)
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import COMPARED_BYTES, COMPARED_MOST, Ledger
 from taskqueue.store.records.format import META

@@ -19,15 +19,13 @@ from taskqueue.core.model.history import CountersRecord
 from taskqueue.core.model.needs import ChangeRecord
 from taskqueue.core.model.records import (
     BucketRecord,
-    CronRecord,
     FlowRecord,
+    ImportRecord,
     OperationProgress,
     OperationRecord,
-    PauseRecord,
     ProjectRecord,
     SessionRecord,
 )
-from taskqueue.core.model.recrawl_interval import PageFacts
 from taskqueue.core.model.rerun_set import RerunCursor, RerunMember
 from taskqueue.core.model.slot_records import DivisionRecord, SlotRecord
 from taskqueue.core.model.undo_rows import UndoCursor, UndoPage, UndoRow, UndoRows
@@ -35,9 +33,12 @@ from taskqueue.protocol.fields import Boot, Token
 from taskqueue.protocol.values import (
     Attempt,
     Change,
+    CronRecord,
     EventTotals,
     NewTask,
     Operation,
+    PageFacts,
+    PauseRecord,
     Recrawl,
     RerunLayer,
     RerunProgress,
@@ -65,6 +66,9 @@ DIVIDED = ProjectRecord(
     8, "shop", pause=PauseRecord(failures=2), cron={"night": CronRecord(1e9, "a", 3)},
     slots=DivisionRecord("host", 1, 5),
 )  # fmt: skip
+IMPORTING = ProjectRecord(
+    9, "back", "paused", importing=ImportRecord("monday", 3, 77, True, "running", PauseRecord(failures=2), 1)
+)
 SCHEDULE = Schedule(priority=2, age=60.0, recrawl=Recrawl(60.0, 3600.0))
 LOG = ChangeRecord(3, 1e9, "project set", "anna", project="news", detail="rate=5")
 UNDO_ROW = UndoRow("a", 2, 3, 1, 0, 5.0, Token(9))
@@ -72,10 +76,10 @@ UNDO_ROW = UndoRow("a", 2, 3, 1, 0, 5.0, Token(9))
 KEPT: list[tuple[Struct, str]] = [
     (
         PROJECT,
-        "dc001807a46e657773a670617573656481a472617465cb400400000000000082a5726561647903a66661696c65640182a36e657704a7"
+        "dc001907a46e657773a670617573656481a472617465cb400400000000000082a5726561647903a66661696c65640182a36e657704a7"
         "74696d656f757402cb3ff8000000000000cb4053500000000000c41000000000000000000000000000000000c4100000000000000000"
         "00000000000000009700cb00000000000000000000a000cb00000000000000000000c2008080a0c43000000000000000000000000000"
-        "0000000000000000000000000000000000000000000000000000000000000000000000c2c080c0c2",
+        "0000000000000000000000000000000000000000000000000000000000000000000000c2c080c0c2c0",
     ),
     (
         OperationRecord(PROGRESS, 8, 1, "a", "anna", "10.0.0.1", 2),
@@ -96,11 +100,19 @@ KEPT: list[tuple[Struct, str]] = [
     ),
     (
         DIVIDED,
-        "dc001808a473686f70a772756e6e696e67808080cb0000000000000000cb0000000000000000c41000000000000000000000"
+        "dc001908a473686f70a772756e6e696e67808080cb0000000000000000cb0000000000000000c41000000000000000000000"
         "000000000000c410000000000000000000000000000000009702cb00000000000000000000a000cb00000000000000000000"
         "c2008081a56e6967687497cb41cdcd6500000000a161030090a0cb0000000000000000a0c4300000000000000000000000000000000000000000000000"
         "00000000000000000000000000000000000000000000000000c297a4686f73740105c40cffffffffffffffffffffffffc200"
-        "c280c0c2",
+        "c280c0c2c0",
+    ),
+    (
+        IMPORTING,
+        "dc001909a46261636ba6706175736564808080cb0000000000000000cb0000000000000000c4100000000000000000000000"
+        "0000000000c410000000000000000000000000000000009700cb00000000000000000000a000cb00000000000000000000c2"
+        "008080a0c4300000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
+        "00000000c2c080c0c297a66d6f6e646179034dc3a772756e6e696e679702cb00000000000000000000a000cb000000000000"
+        "000001",
     ),
     (
         OperationRecord(RERUN, 8, cursor=RerunCursor("order", 2, b"a")),
@@ -195,7 +207,9 @@ def test_a_session_from_before_sessions_had_owners_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "cut"), [("dc0015", 6), ("dc0016", 4), ("dc0017", 2)], ids=["growing", "held_back", "newest"]
+    ("fields", "cut"),
+    [("dc0015", 8), ("dc0016", 6), ("dc0017", 4), ("dc0018", 2)],
+    ids=["growing", "held_back", "newest", "importing"],
 )
 def test_a_project_from_before_it_had_its_last_fields_is_read(fields: str, cut: int) -> None:
     written = bytes.fromhex(fields + KEPT[0][1][6:-cut])

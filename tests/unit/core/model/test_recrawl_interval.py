@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.core.model.recrawl_interval import PageFacts, after_success, as_replaced, has_changed, recurs_after
-from taskqueue.protocol.values import Fetched, Recrawl, Schedule
+from taskqueue.core.model.recrawl_interval import after_success, as_replaced, has_changed, recurs_after
+from taskqueue.protocol.values import Fetched, PageFacts, Recrawl, Schedule
 
 DAY = 86_400.0
 BOUNDS = Recrawl(60, 365 * DAY)

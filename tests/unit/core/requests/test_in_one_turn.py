@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from taskqueue.core.request_rules import RULES
 from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, KeyList, StatusShow, Verify
+from taskqueue.protocol.exports import ExportedProject, ProjectImport
 from taskqueue.protocol.fetchers import Extend, FetcherDo, Fetchers, FetcherShow, Hello, Note, Release
 from taskqueue.protocol.flows import FlowCancel, FlowList, FlowShow, FlowStage, FlowSubmit, FlowTasks
 from taskqueue.protocol.insight import FailureList, JobCounts, Log, Stats, StatsHistory, Watch, Why
@@ -125,6 +126,7 @@ ROWS: Final = (
     Row(DaemonShow(**WHO, projects=["news"]), "ok", "ok"),
     Row(StatusShow(**WHO, projects=["news"]), "unknown-project", "ok"),
     Row(Verify(**WHO), "ok", "ok"),
+    Row(ProjectImport(**NEWS, export="x", begin=ExportedProject(1)), "ok", "state"),
 )
 """Every type of cold request."""
 

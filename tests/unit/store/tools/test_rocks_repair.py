@@ -44,7 +44,9 @@ def lines() -> Iterator[bytes]:
     for n in range(TASKS):
         name = ("news", "shop")[n % 2]
         state: TaskState = STATES[n % 3]
-        yield JSON.encode(TaskLine(name, f"task-{n:05d}", state, f"http://site/{n}", exetime=2e9 * (n % 3 == 1)))
+        yield JSON.encode(
+            TaskLine(f"task-{n:05d}", state, f"http://site/{n}", exetime=2e9 * (n % 3 == 1), project=name)
+        )
     yield JSON.encode(LastLine(TASKS))
 
 

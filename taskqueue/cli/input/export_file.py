@@ -1,0 +1,226 @@
+"""Exports in files: their parts, and steps of an import made of them.
+
+    file ──read once, and checked whole──► ExportFile ──read again──► steps, each with the numbers of its lines
+
+So a damaged file is refused before anything of it is imported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from hashlib import blake2b
+from io import BufferedReader
+from itertools import islice
+from typing import Final, NamedTuple
+
+from msgspec import Raw
+from msgspec.msgpack import encode
+
+from taskqueue.core.model.exported_task import check_numbers, flaw_of
+from taskqueue.protocol.choices import Resolution
+from taskqueue.protocol.exports import ExportedPoint, ExportedProject, ExportedTask
+from taskqueue.protocol.fields import MAX_EDGES, NIL
+from taskqueue.protocol.value_stream import LONGEST_BYTES, LONGEST_TIMES, BrokenStream, lines, values
+from taskqueue.store.tools.export_format import (
+    MESSAGEPACK,
+    ExportFormat,
+    FirstLine,
+    TaskLine,
+    detect_format,
+    overrides_of,
+    packed_task,
+)
+from taskqueue.store.tools.importer import UNREADABLE, BadLine, first_line, pages_of, refuse_line
+
+STEP_TASKS: Final = 250
+"""Tasks, or points, in one step of an import: 30 µs each, for which other clients wait."""
+STEP_BYTES: Final = 1 << 20
+"""Approximate bytes of tasks at which a step is full."""
+
+HASH_BYTES: Final = 16
+
+_PLACE: Final = re.compile(r"\Atasks\[(\d+)\]")
+
+
+def parts_of(file: BufferedReader, form: ExportFormat, message_bytes: int) -> Iterator[bytes]:
+    """Split a file into lines or maps, none longer than one message to the daemon could be.
+
+    Raises:
+        BadLine: a part is too long or malformed.
+    """
+    read = values if form is MESSAGEPACK else lines
+    try:
+        yield from read(file, LONGEST_TIMES * message_bytes)
+    except BrokenStream as error:
+        raise BadLine(
+            f"{error}; import the whole export again, with the config of its daemon if that says a daemon.max_message"
+        ) from None
+
+
+class Point(NamedTuple):
+    """Point of the history, and what it counts."""
+
+    every: Resolution
+    point: ExportedPoint
+
+
+class Step:
+    """Parts that are sent together.
+
+    Attributes:
+        first: number of parts before these.
+        numbers: numbers of their lines in the file.
+        tasks, every, points: as in ``project-import``.
+    """
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.numbers: list[int] = []
+        self.tasks: list[ExportedTask] = []
+        self.every: Resolution = "hour"
+        self.points: list[ExportedPoint] = []
+
+    def fits(self, part: ExportedTask | Point) -> bool:
+        """Whether the part may follow these ones: all points count the same, and come after tasks."""
+        if isinstance(part, ExportedTask):
+            return not self.points
+        return not self.points or part.every == self.every
+
+    def add(self, number: int, part: ExportedTask | Point) -> None:
+        """Add the part of a line."""
+        self.numbers.append(number)
+        if isinstance(part, ExportedTask):
+            self.tasks.append(part)
+        else:
+            self.every = part.every
+            self.points.append(part.point)
+
+    def halves(self) -> tuple[Step, Step]:
+        """Split a step of several tasks, which was too large for a message."""
+        middle = len(self.tasks) // 2
+        both = Step(self.first), Step(self.first + middle)
+        for part, (start, end) in zip(both, ((0, middle), (middle, len(self.numbers))), strict=True):
+            part.numbers, part.tasks = self.numbers[start:end], self.tasks[start:end]
+        both[1].every, both[1].points = self.every, self.points
+        return both
+
+    def place(self, reason: str) -> tuple[int, str]:
+        """Return the line that a refusal of this step is about, and the reason; 0 if it is about none."""
+        found = _PLACE.match(reason)
+        if found is None or int(found[1]) >= len(self.numbers):
+            return 0, reason
+        return self.numbers[int(found[1])], reason[found.end() :].lstrip(".: ")
+
+
+class ExportFile:
+    """Export of one project in a file, which has been read once and is whole.
+
+    Attributes:
+        hash: hash of its content, in hex.
+        parts, tasks: number of its parts, and of the tasks among them.
+        unit: name of a part in messages.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Read the file.
+
+        Raises:
+            OSError: it can't be read.
+            BadLine: it is damaged, of a newer version, or has not exactly one project.
+        """
+        self._path = path
+        self.parts = self.tasks = 0
+        digest = blake2b(digest_size=HASH_BYTES)
+        with open(path, "rb") as file:
+            self._form = form = detect_format(file.peek(1))
+            self.unit = form.unit
+            numbered = enumerate(self._hashed(file, digest), 1)
+            self._first = first_line(numbered, form)
+            _check(self._first, form)
+            for _, part in self._read(numbered):
+                self.parts += 1
+                self.tasks += isinstance(part, ExportedTask)
+        self.hash = digest.hexdigest()
+
+    def project(self) -> ExportedProject:
+        """Return its project."""
+        (line,) = self._first.projects
+        overrides = overrides_of(line, self._form, self._first.taskqueue)
+        settings = Raw(encode(overrides)) if overrides else NIL
+        return ExportedProject(
+            self.parts, line.state, settings, line.totals, line.pause, line.cron, line.finished, line.newest
+        )
+
+    def steps(self, first: int) -> Iterator[Step]:
+        """Yield the steps that bring the parts after the first ones."""
+        with open(self._path, "rb") as file:
+            numbered = enumerate(parts_of(file, self._form, LONGEST_BYTES // LONGEST_TIMES), 1)
+            first_line(numbered, self._form)
+            rest = islice(enumerate(self._read(numbered)), first, None)
+            step, size, edges = Step(first), 0, 0
+            for index, (number, part) in rest:
+                more = len(encode(part)) if isinstance(part, ExportedTask) else 0
+                new_edges = len(part.parents) if isinstance(part, ExportedTask) else 0
+                is_full = len(step.numbers) >= STEP_TASKS or size + more > STEP_BYTES or edges + new_edges > MAX_EDGES
+                if step.numbers and (is_full or not step.fits(part)):
+                    yield step
+                    step, size, edges = Step(index), 0, 0
+                step.add(number, part)
+                size, edges = size + more, edges + new_edges
+            if step.numbers:
+                yield step
+
+    def _hashed(self, file: BufferedReader, digest: blake2b) -> Iterator[bytes]:
+        for part in parts_of(file, self._form, LONGEST_BYTES // LONGEST_TIMES):
+            digest.update(part)
+            yield part
+
+    def _read(self, numbered: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, ExportedTask | Point]]:
+        """Yield the parts after the first line, with the numbers of their lines.
+
+        Raises:
+            BadLine: a line is malformed, of another project, or the last one is missing.
+        """
+        form, name = self._form, self._first.projects[0].name
+        for page in pages_of(numbered, form):
+            if not isinstance(page, list):
+                number, line = page
+                if line.projects.keys() - {name}:
+                    refuse_line(form, number, f'a project that is not "{name}", which the first {form.unit} names')
+                if name in line.projects:
+                    yield number, Point(line.history, ExportedPoint(line.at, line.projects[name]))
+                continue
+            for number, task in page:
+                if task.project != name:
+                    refuse_line(form, number, f'project "{task.project}" is not in the first {form.unit}')
+                yield number, _packed(form, number, task)
+
+
+def _check(first: FirstLine, form: ExportFormat) -> None:
+    """Check the first line.
+
+    Raises:
+        BadLine: it has not exactly one project, or one that can't be.
+    """
+    if len(first.projects) != 1:
+        refuse_line(
+            form, 1, f"{len(first.projects):,} projects; bring one at a time, from: taskqueue store export PROJECT"
+        )
+    (line,) = first.projects
+    try:
+        check_numbers(line.totals, line.pause, line.cron)
+        overrides_of(line, form, first.taskqueue)
+    except UNREADABLE as error:
+        refuse_line(form, 1, f'project "{line.name}": {error}')
+
+
+def _packed(form: ExportFormat, number: int, line: TaskLine) -> ExportedTask:
+    try:
+        task = packed_task(line, form)
+        flaw = flaw_of(task)
+    except UNREADABLE as error:
+        flaw = str(error)
+    if flaw:
+        refuse_line(form, number, flaw)
+    return task
