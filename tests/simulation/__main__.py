@@ -40,6 +40,7 @@ def _options() -> Namespace:
     parser.add_argument("--crewed", action="store_true", help="with fetchers that have names and priorities")
     parser.add_argument("--graphs", action="store_true", help="with tasks that wait for others")
     parser.add_argument("--slotted", action="store_true", help="with projects divided into slots")
+    parser.add_argument("--restored", action="store_true", help="with a project that is imported again and again")
     parser.add_argument("--trace", action="store_true", help="print everything that happens")
     parser.add_argument("--digest", action="store_true", help="print the digest of the trace and nothing else")
     return parser.parse_args()
@@ -55,6 +56,7 @@ def _play(seed: int, options: Namespace) -> bool:
             crewed=options.crewed,
             graphs=options.graphs,
             slotted=options.slotted,
+            restored=options.restored,
         )
         try:
             played = one.run()

@@ -29,6 +29,7 @@ A1   each failed attempt is written to the failures in the turn that ends it    
 R1   only tasks that finished longer ago than their project keeps them are dropped; forgotten only if it says so
 G1 to G7   dependent tasks run after their parents, once                      (edges)
 W1 to W4   each task of a flow that is accepted is made once; a tick of a graph has one flow  (streams)
+I1   an import brings each part of its export once                                     (importers)
 N1   a draining fetcher gets no new task, and its welcome says so                      (drains)
 H1   free, running and hung places of a fetcher are those of its hello                 (places)
 P1   each task goes to the best waiting fetcher that could take it                     (ranks)
@@ -80,6 +81,7 @@ from tests.simulation.drains import Drains
 from tests.simulation.edges import Edges
 from tests.simulation.failed import wrong_failures
 from tests.simulation.hosts import Hosts
+from tests.simulation.importers import Imports, ends_live
 from tests.simulation.leases import Leases
 from tests.simulation.outcomes import by_request, first_task, follow_ups, outcomes
 from tests.simulation.paces import Paces
@@ -159,6 +161,7 @@ class Judge:
         self.places = Places(world, self.truth)
         self.edges = Edges(self.truth)
         self.streams = Streams(self.truth, self.paces)
+        self.imports = Imports(self.truth)
         self._waiting: dict[tuple[bytes, int], Message] = {}
         self.handed = 0
         self.handed_to: list[Name] = []
@@ -191,6 +194,7 @@ class Judge:
         self._deleted.clear()
         self.edges.begin()
         self.attempts.begin()
+        self.imports.begin()
         self.places.begin(turn.requests, missed=bool(turn.missed))
         self.leases.end_by_time()
         self.crowds.looked(turn.now)
@@ -417,6 +421,15 @@ class Judge:
             self.edges.pushed(name, outcome, request["tasks"][index])
             self.hosts.pushed(name, outcome, codes.get(index, ""))
 
+    def _hear_import(self, request: Message, reply: Message) -> None:
+        for name, item in self.imports.stepped(request, reply):
+            if UNKNOWN not in self._states(name):
+                continue
+            self._may_be[name] = frozenset((WAITING if ends_live(item) else OVER,))
+            self.attempts.pushed(name, "new", item)
+            if ends_live(item):
+                self.crowds.fed(name.project)
+
     def _hear_done(self, request: Message, reply: Message) -> None:
         came_out = iter(follow_ups(request, reply))
         decided = reply.get("new") or [[] for _ in request["tasks"]]
@@ -486,6 +499,7 @@ class Judge:
         if action == "reset" and facts is not None and project not in self._deleted:
             self._reset[project] = facts.number
         elif action == "delete":
+            self.imports.dropped(project)
             self._deleted.add(project)
             self._reset.pop(project, None)
         self.crowds.emptied(project, is_gone=action == "delete")
@@ -667,6 +681,7 @@ class Judge:
             self._fail("A1", "", problem)
         self.attempts.handed(turn)
         self.crowds.written(turn, handed)
+        self.imports.written(turn)
         self.ranks.turned(turn.now.wall)
         self.hosts.turned(handed)
 
@@ -925,6 +940,7 @@ _HEAR: Final = {
     "fetcher-do": Judge._hear_drain,
     "fetchers": Judge._hear_fetchers,
     "flow-stage": Judge._hear_stage,
+    "project-import": Judge._hear_import,
 }
 
 

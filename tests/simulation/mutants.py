@@ -48,13 +48,14 @@ from taskqueue.core.model.undo_rows import UndoCursor, UndoPage, UndoRow
 from taskqueue.core.moves import cycles, flows, lease_end, push, slots, undo_rows
 from taskqueue.core.moves.handout import HandOut
 from taskqueue.core.moves.push import revive, take_batch
-from taskqueue.core.requests import fetchers
+from taskqueue.core.requests import fetchers, imports
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.state import State
 from taskqueue.core.steps import completion, cron, operations, propagation, rerun, sorting, undo
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Fenced, StoreError
+from taskqueue.protocol.exports import ExportedTask
 from taskqueue.protocol.fetchers import Fetcher, Hello
 from taskqueue.protocol.fields import Boot, Token
 from taskqueue.protocol.tasks import Done, ReportOutcome
@@ -76,7 +77,7 @@ Replace = Callable[[Any, str, Any], Any]
 
 
 class Mutant(NamedTuple):
-    """Planted bug and the laws that must catch it, in worlds with the crew, weavers or visitors."""
+    """Planted bug and the laws that must catch it, in worlds with the crew, weavers, visitors or the importer."""
 
     name: str
     laws: str
@@ -84,6 +85,7 @@ class Mutant(NamedTuple):
     crewed: bool = False
     graphs: bool = False
     slotted: bool = False
+    restored: bool = False
 
 
 class Catch(NamedTuple):
@@ -117,7 +119,9 @@ def hunt(mutant: Mutant, seeds: int = SEEDS) -> Catch | None:
     with planted(mutant):
         for seed in range(seeds):
             try:
-                Play(seed, crewed=mutant.crewed, graphs=mutant.graphs, slotted=mutant.slotted).run()
+                _, _, _, *worlds = mutant
+                one = Play(seed, crewed=worlds[0], graphs=worlds[1], slotted=worlds[2], restored=worlds[3])
+                one.run()
             except Violation as violation:
                 if violation.law in mutant.laws.split():
                     return Catch(violation.law, seed + 1)
@@ -1010,6 +1014,33 @@ def _follow_ups_pass_full_slots(replace_: Replace) -> None:
     original = replace_(lease_end, "take_batch", take_batch)
 
 
+def _last_part_left_out(replace_: Replace) -> None:
+    def bring(turn: TurnState, project: Project, said: ExportedTask, seq: int) -> bool:
+        unfinished = project.importing
+        if unfinished is not None and seq == unfinished.first_seq + unfinished.parts - 1:
+            return True
+        return bool(original(turn, project, said, seq))
+
+    original = replace_(imports, "_bring", bring)
+
+
+def _imports_begin_again(replace_: Replace) -> None:
+    def load(self: Project, record: ProjectRecord, *others: Any) -> None:
+        if record.importing is not None:
+            record.importing.brought = 0
+        original(self, record, *others)
+
+    original = replace_(Project, "__init__", load)
+
+
+def _runs_before_it_is_whole(replace_: Replace) -> None:
+    def note_brought(self: Project, brought: int) -> None:
+        original(self, brought)
+        self.state = "running"
+
+    original = replace_(Project, "note_brought", note_brought)
+
+
 MUTANTS: Final = (
     Mutant("a late answer ends the newer lease", "S4", _late_answer_ends_the_newer_lease),
     Mutant("the bucket is full after a restart", "S6", _bucket_full_after_a_restart),
@@ -1119,6 +1150,9 @@ MUTANTS: Final = (
     Mutant("how many tasks a slot has had is not kept", "S15", _tasks_of_slots_not_kept, slotted=True),
     Mutant("a slot stays full when it is cleared", "S15", _slots_stay_full_when_cleared, slotted=True),
     Mutant("follow-ups pass full slots", "S15", _follow_ups_pass_full_slots, slotted=True),
+    Mutant("a step of an import brings one part less", "I1 S3", _last_part_left_out, restored=True),
+    Mutant("an import begins again after a crash", "I1", _imports_begin_again, restored=True),
+    Mutant("a project runs before it is whole", "C1 I1", _runs_before_it_is_whole, restored=True),
 )
 """All mutants; the first fourteen are those of the simulation's prototype."""
 

@@ -17,7 +17,7 @@ from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.task import BLOCKED, OVER
 from taskqueue.settings.settings import CoreConfig, Layer, Pace
 from taskqueue.store.ledger import Ledger
-from tests.simulation import crew, visitors, weavers
+from tests.simulation import crew, importers, visitors, weavers
 from tests.simulation.cast import Fetcher, Operator, Producer
 from tests.simulation.laws import Judge
 from tests.simulation.site import Site
@@ -89,10 +89,11 @@ class Play:
         crewed: add the crew: fetchers with names and priorities, which are drained now and then.
         graphs: add the weavers, who push tasks with parents.
         slotted: add the visitors, who push pages to projects that are divided into slots.
+        restored: add the importer, who imports a project again and again.
 
     Attributes:
         world: clocks, network and trace.
-        crewed, graphs, slotted: the arguments.
+        crewed, graphs, slotted, restored: the arguments.
     """
 
     def __init__(
@@ -107,9 +108,12 @@ class Play:
         crewed: bool = False,
         graphs: bool = False,
         slotted: bool = False,
+        restored: bool = False,
     ) -> None:
-        self.crewed, self.graphs, self.slotted = crewed, graphs, slotted
-        self._projects = (*PROJECTS, *weavers.PROJECTS * graphs, *visitors.PROJECTS * slotted)
+        self.crewed, self.graphs, self.slotted, self.restored = crewed, graphs, slotted, restored
+        self._projects = (
+            *PROJECTS, *weavers.PROJECTS * graphs, *visitors.PROJECTS * slotted, *(importers.PROJECT,) * restored,
+        )  # fmt: skip
         self.world = World(seed, weather)
         self._rng = self.world.rng("play")
         self._storm_seconds = storm_seconds
@@ -158,6 +162,8 @@ class Play:
             weavers.move_in(self.world, told)
         if self.slotted:
             visitors.move_in(self.world, told)
+        if self.restored:
+            importers.move_in(self.world, told)
         self._operator = Operator(self.world, told, pool, rng.choice((20.0, 60.0, 300.0)))
 
     def _peopled(self, config: CoreConfig) -> CoreConfig:
@@ -262,6 +268,7 @@ def play(
     crewed: bool = False,
     graphs: bool = False,
     slotted: bool = False,
+    restored: bool = False,
 ) -> Played:
     """Play one seed; print a report if a law is broken.
 
@@ -277,6 +284,7 @@ def play(
             crewed=crewed,
             graphs=graphs,
             slotted=slotted,
+            restored=restored,
         )
         return _play(one, store)
 
@@ -297,6 +305,7 @@ def report(one: Play, error: BaseException, store: StoreName) -> str:
     command = f".venv/bin/python -m tests.simulation --seed {world.seed}"
     option = ("" if store == "memory" else f" --store {store}") + (" --crewed" if one.crewed else "")
     option += (" --graphs" if one.graphs else "") + (" --slotted" if one.slotted else "")
+    option += " --restored" if one.restored else ""
     lines = [f"law {law}, seed {world.seed}, at {world.clock.now:.3f} s: {error}", ""]
     return "\n".join([*lines, *world.trace.about(task), "", f"see it again: {command}{option}"])
 

@@ -53,7 +53,11 @@ def timeout_of(taskid: str) -> float:
 
 def draw_task(rng: Random, project: str, pool: int, wall: float) -> dict[str, Any]:
     """Draw a task for a ``new-task`` or a follow-up: one of ``pool`` names, so that many are known."""
-    taskid = name_of(project, rng.randrange(pool))
+    return draw_named(rng, project, name_of(project, rng.randrange(pool)), wall)
+
+
+def draw_named(rng: Random, project: str, taskid: str, wall: float) -> dict[str, Any]:
+    """Draw a task of this name."""
     schedule = _draw_schedule(rng, taskid, wall)
     task: dict[str, Any] = {"taskid": taskid, "url": f"http://{project}/{taskid}"}
     if schedule:

@@ -19,6 +19,7 @@ SEEDS: Final = 80 * TIMES
 SEEDS_WITH_CREW: Final = 20 * TIMES
 SEEDS_WITH_GRAPHS: Final = 20 * TIMES
 SEEDS_WITH_SLOTS: Final = 20 * TIMES
+SEEDS_WITH_IMPORTS: Final = 10 * TIMES
 CHUNK: Final = 5
 SOME: Final = 10
 """Seeds whose worlds are checked together."""
@@ -50,6 +51,12 @@ def test_every_law_holds_where_tasks_wait_for_others(first: int) -> None:
 def test_every_law_holds_where_projects_are_divided_into_slots(first: int) -> None:
     for seed in range(first, first + CHUNK):
         play(seed, slotted=True)
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS_WITH_IMPORTS, CHUNK))
+def test_every_law_holds_where_a_project_is_imported_again_and_again(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        play(seed, restored=True)
 
 
 def test_most_turns_hold_several_messages() -> None:

@@ -249,6 +249,7 @@ class Truth:
         flow_of: number of the flow that made a task last.
         ticks: by (project number, cron entry with a graph), tick of its last flow, and the lowest wall time since.
         waiting: by (project number, cron entry), ticks that wait for the end of a flow, in the order of their arrival.
+        imports: by project, parts that are there and all parts of its last import.
         draining: by session, whether it gets no tasks, by the drain of its name or its last welcome.
     """
 
@@ -303,3 +304,4 @@ class Truth:
         self.stages: dict[tuple[str, str], tuple[dict[str, Any], ...]] = {}
         self.flows: dict[int, Any] = {}
         self.flow_of: dict[Name, int] = {}
+        self.imports: dict[str, tuple[int, int]] = {}
