@@ -93,12 +93,14 @@ def _staying(undo: UndoProgress) -> list[str]:
     lines = []
     if undo.children:
         named = _named(undo.children_named, undo.children)
-        lines.append(f"{tasks(undo.children)} failed since because of a cancelled parent, until it succeeds: {named}")
+        lines.append(
+            f"{tasks(undo.children)} failed since because of a cancelled parent, until it has succeeded: {named}"
+        )
     if undo.finished:
         named = ", ".join(undo.finished_named)
-        lines.append(f"finished since, with event and on_finished: {named}")
+        lines.append(f"projects that finished since, with event and on_finished, which stay: {named}")
     if undo.flows:
-        lines.append(f"ended since, and run on: flows {_named(undo.flows_named, undo.flows)}")
+        lines.append(f"flows that ended since, and run on: {_named(undo.flows_named, undo.flows)}")
     return lines
 
 

@@ -162,11 +162,12 @@ def cancel(number: int, as_json: bool, daemon: Daemon) -> None:
 @json_option
 @daemon_options
 def undo(number: int, yes: bool, no_wait: bool, as_json: bool, daemon: Daemon) -> None:
-    """Undo what an operation has changed.
+    """Undo a bulk change of tasks.
 
-    Tasks get back the state, due time, priority and retries that they had; those that ran come back ready. Tasks that
-    have changed since stay as they are. Children that failed, events of finished projects and ends of flows stay, too,
-    and are named. The last 10 operations can be undone, for 7 days, up to 2,000,000 tasks in all; an undo can't.
+    Tasks of a retry, cancel, reprioritise or reschedule get back the state, due time, priority and retries that they
+    had; those that ran come back ready. Tasks that have changed since stay as they are. Children that failed, events of
+    finished projects and ends of flows stay, too, and are named. The last 10 such operations can be undone, for 7 days
+    and up to 2,000,000 tasks in all. An undo can't be undone.
 
     \b
     Example:
@@ -208,7 +209,7 @@ def _fields(view: Operation) -> dict[str, str]:
         "matched": f"{view.matched:,}",
         "began": local(view.began_at),
         "ended": local(view.ended_at),
-        "outcome": "\n".join(undo_lines(view)) or outcome(view) if view.ended_at else "",
+        "outcome": "; ".join(undo_lines(view)) or outcome(view) if view.ended_at else "",
         "undo": undoable(view),
     }
     return {name: value for name, value in fields.items() if value}

@@ -118,12 +118,19 @@ def test_an_undo_prints_what_came_back_and_what_did_not(operations: Operations, 
         "2 tasks of the ready ones had been running\n"
         "2 tasks left as they are: changed since\n"
         "1 task gone since\n"
-        "3 tasks failed since because of a cancelled parent, until it succeeds: a, b and 1 more\n"
-        "finished since, with event and on_finished: news\n"
-        "ended since, and run on: flows night\n",
+        "3 tasks failed since because of a cancelled parent, until it has succeeded: a, b and 1 more\n"
+        "projects that finished since, with event and on_finished, which stay: news\n"
+        "flows that ended since, and run on: night\n",
         "",
     )
     assert operations.asked[0] == 3
+
+
+def test_what_an_undo_has_brought_back_is_shown_on_one_line(run: Run) -> None:
+    run("undo", "3", "--yes")
+
+    shown = " ".join(run("show", "4")[1].split())
+    assert "3 ready, 1 delayed; 2 tasks of the ready ones had been running; " in shown
 
 
 def test_an_undo_asks_before_it_begins_unless_told(operations: Operations, run: Run) -> None:
