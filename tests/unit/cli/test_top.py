@@ -171,7 +171,7 @@ def test_places_that_hang_are_seen_beside_what_is_held() -> None:
 
     lines = screen([], [hung], view, 80, 24)
     assert [line.split()[:6] for line in lines[4:6]] == [
-        ["fetcher", "state", "holds", "hung", "oldest", "failed"],
+        ["fetcher", "state", "holds", "hung", "slow", "oldest"],
         ["web1", "0/16", "16", "for", "9", "min"],
     ]
 
