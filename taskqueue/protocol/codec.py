@@ -42,6 +42,7 @@ from taskqueue.protocol.checks import (
     item_name,
     taskids_flaw,
 )
+from taskqueue.protocol.choices import NAME, NAME_CHARS, NAME_WORDS
 from taskqueue.protocol.fields import MAX_BATCH, NIL, PROTOCOL, GroupName, ProjectName, Setting
 from taskqueue.protocol.messages import OUTGOING, REQUESTS, AnyOutgoing, AnyRequest, Flaw, Flaws
 from taskqueue.protocol.projects import GroupSet, ProjectSet
@@ -352,6 +353,8 @@ _WORDS: Final = (
     ("got None", "got nil"),
     ("got object", "got map"),
     ("MessagePack data is ", ""),
+    ("str matching regex " + repr(rf"\A{NAME}+\Z"), f"1 to {NAME_CHARS} {NAME_WORDS}"),
+    ("str matching regex " + repr(rf"\A{NAME}*\Z"), f"at most {NAME_CHARS} {NAME_WORDS}"),
     ("float <= 100000000000.0", "unix seconds of at most 1e11, not milliseconds"),
 )
 """Replacements in msgspec's messages: words of MessagePack for words of Python, and no backticks."""
