@@ -49,6 +49,8 @@ MAX_TICK: Final = "9" * 11
 
 OF_FAILED: Final = re.compile(r"\{(taskid|url|error)\}")
 """Placeholders in ``on_failure`` for taskid, url and error of the task that has failed."""
+IN_BRACES: Final = re.compile(r"\{\w+\}")
+"""Text in the form of a placeholder."""
 LONGEST: Final = "\U0010ffff"
 """Character that takes the most bytes in UTF-8."""
 MAX_GRAPH_TASKS: Final = 256
@@ -187,8 +189,9 @@ def wrong_on_failure(where: str, task: Template, environment: Environment | None
     """Report what the type can't check of ``on_failure``; its placeholders count as the longest texts."""
     if task.taskid:
         yield f"{where}.taskid: leave it out; the daemon makes one for each failed task"
-    if "{error}" in task.url:
-        yield f"{where}.url: takes {{taskid}} and {{url}}; {{error}} belongs in the body"
+    if unknown := sorted(set(IN_BRACES.findall(task.url)) - {"{taskid}", "{url}"}):
+        body = "; {error} belongs in the body" if "{error}" in unknown else f", not {', '.join(unknown)}"
+        yield f"{where}.url: takes {{taskid}} and {{url}}{body}"
     if environment is not None:
         texts = {"taskid": "9" * MAX_TASKID_BYTES, "url": LONGEST * MAX_URL_CHARS, "error": LONGEST * MAX_KIND_CHARS}
         yield from unpackable(f"{where}.body", filled(task.body, texts), environment)

@@ -155,6 +155,7 @@ def test_a_long_taskid_is_cut(world: World) -> None:
     [
         ({"taskid": "x"}, "on_failure.taskid: leave it out; the daemon makes one for each failed task"),
         ({"url": "data:,{error}"}, "on_failure.url: takes {taskid} and {url}; {error} belongs in the body"),
+        ({"url": "data:,{oops}"}, "on_failure.url: takes {taskid} and {url}, not {oops}"),
         ({"body": "{url}" * 3}, "on_failure.body: 98309 bytes, at most 65536 are taken in a setting"),
     ],
 )
