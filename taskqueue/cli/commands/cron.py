@@ -46,7 +46,8 @@ def list_entries(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> No
     """List cron entries and their next runs.
 
     Times are local to this machine. A run is skipped while the task of the last one is unfinished; of a graph, see
-    --overlap of `taskqueue cron set`. Why the last run of a graph was skipped is said below the table.
+    --overlap of `taskqueue cron set`. Below the table stand the graphs of which runs wait,
+    or of which the last run was skipped, and why.
 
     \b
     Example:
@@ -60,10 +61,8 @@ def list_entries(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> No
     from taskqueue.cli.output import project_tables, tables
 
     tables.show(project_tables.of_cron(views))
-    for view in views:
-        for entry in view.cron:
-            if entry.problem:
-                say(f"{view.name}: {entry.entry}: the last run was skipped: {entry.problem}")
+    for line in project_tables.cron_lines(views):
+        say(line)
 
 
 def _told(views: Iterable[Project]) -> Iterator[dict[str, object]]:
@@ -93,9 +92,24 @@ def _told(views: Iterable[Project]) -> Iterator[dict[str, object]]:
 @click.option("--priority", type=int, default=0, help="Priority of the task; larger runs first.")
 @click.option("--body", metavar="JSON", help="Body of the task.")
 @click.option("--flow", "file", type=click.Path(), metavar="FILE|-", help="Graph of tasks, as of `flow submit`.")
-@click.option("--overlap", type=click.Choice(["skip", "wait", "both"]), help="Run while an earlier flow is unfinished.")
-@click.option("--after-failure", type=click.Choice(["run", "skip"]), help="Run after a flow that failed.")
-@click.option("--keep-flows", type=click.IntRange(1, 100), help="Ended flows that are remembered; 10.")
+@click.option(
+    "--overlap",
+    type=click.Choice(["skip", "wait", "both"]),
+    show_default="skip",
+    help="Runs due while an earlier flow is unfinished.",
+)
+@click.option(
+    "--after-failure",
+    type=click.Choice(["run", "skip"]),
+    show_default="run",
+    help="Runs due after a flow that failed.",
+)
+@click.option(
+    "--keep-flows",
+    type=click.IntRange(1, 100),
+    show_default="10",
+    help="Ended flows that are remembered.",
+)
 @daemon_options
 def set_entry(
     project: str, entry: str, url: str, body: str | None, file: str | None, daemon: Daemon, **said: Any

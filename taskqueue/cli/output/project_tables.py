@@ -136,6 +136,16 @@ def of_cron(views: Iterable[Project]) -> Table:
     return table
 
 
+def cron_lines(views: Iterable[Project]) -> Iterator[str]:
+    """Yield which graphs have runs that wait, and why the last run of a graph was skipped."""
+    for view in views:
+        for entry in view.cron:
+            if entry.waiting:
+                yield f"{view.name}: {entry.entry}: runs that wait for the end of an earlier flow: {entry.waiting}"
+            if entry.problem:
+                yield f"{view.name}: {entry.entry}: the last run was skipped: {entry.problem}"
+
+
 def of_settings(view: Project) -> Table:
     """Make a table with a row per setting, or key of a table, with its source."""
     table = bare_table(["setting", "said by"], [], ["value"])

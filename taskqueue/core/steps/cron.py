@@ -166,7 +166,7 @@ def _begin(turn: TurnState, project: Project, record: CronRecord, each: DueTick)
     elif overlap == "wait" and len(record.waiting) < TICKS_MOST:
         record.waiting = [*record.waiting, each.at]
     else:
-        others = {"skip": "an earlier flow of the entry has not ended", "wait": f"{TICKS_MOST} ticks wait already"}
+        others = {"skip": "an earlier flow of the entry has not ended", "wait": f"{TICKS_MOST} runs wait already"}
         _skip(record, others.get(overlap, f"{TICKS_MOST} flows of the entry have not ended"))
 
 

@@ -18,6 +18,7 @@ from taskqueue.cli.input.times import paused_until
 from taskqueue.cli.output.fetcher_tables import HUNG_SHOWN, of_fetchers, show_fetchers
 from taskqueue.cli.output.project_tables import (
     REMAINING_SHOWN,
+    cron_lines,
     of_cron,
     of_pauses,
     of_projects,
@@ -154,6 +155,16 @@ def test_a_fetcher_that_drains_is_shown_to_with_what_it_holds() -> None:
         ["fetcher", "state", "holds"],
         ["web1", "draining", "3/20"],
         ["web2", "3/20", "0"],
+    ]
+
+
+def test_runs_of_graphs_that_wait_or_were_skipped_are_told_with_the_reason() -> None:
+    told = CronEntry(entry="night", next_at=NOON, last_at=0.0, runs=1, skipped=2, waiting=10, problem="full")
+    plain = CronEntry(entry="front", next_at=NOON, last_at=0.0, runs=1, skipped=2)
+
+    assert list(cron_lines([replace(VIEW, cron=[told, plain])])) == [
+        "news: night: runs that wait for the end of an earlier flow: 10",
+        "news: night: the last run was skipped: full",
     ]
 
 

@@ -275,7 +275,7 @@ def test_so_many_ticks_of_an_entry_wait_and_the_next_one_is_skipped(world: World
     world.advance(FIRST + (TICKS_MOST + 1) * EVERY)
 
     assert counts(world) == (1, 1, TICKS_MOST)
-    assert entry(world, "night").problem == f"{TICKS_MOST} ticks wait already"
+    assert entry(world, "night").problem == f"{TICKS_MOST} runs wait already"
 
 
 def test_flows_of_an_entry_run_beside_each_other_if_the_entry_says_so(world: World) -> None:
