@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import click
 
-from taskqueue.alike import there_are
+from taskqueue.alike import did_you_mean, there_are
 from taskqueue.cli.input.names import PROJECT_NAME, RULE
 from taskqueue.cli.input.stdin import STDIN, opened
 from taskqueue.cli.input.task_lines import TIMES
@@ -39,6 +39,8 @@ from taskqueue.settings.graph_order import Cycle, parents_first
 
 KEYS: Final = ("flow", "defaults", "tasks")
 OUTSIDE: Final = ("project", "taskid")
+MOST_COMPARED: Final = 1000
+"""Names of tasks, at most, among which one like an unknown name is searched."""
 NOT_FOR_ALL: Final = ("url", "taskid", "after")
 OF_CRON: Final = (
     "url", "taskid", "fetch", "process", "save", "body", "priority", "retries", "age", "timeout", "on_parent_failure",
@@ -198,7 +200,9 @@ def _parent(name: str, where: str, said: Any, tables: Mapping[str, Any]) -> tupl
     """Parse an element of ``after``: the parent, and whether it is a task of the file."""
     if isinstance(said, str):
         if said not in tables:
-            _refuse(name, f'{where}: no task of this file is called "{said}"; another one is {{taskid = "{said}"}}')
+            maybe = did_you_mean(said, list(tables)[:MOST_COMPARED])
+            outside = f'one outside of it is {{taskid = "{said}"}}'
+            _refuse(name, f'{where}: no task of this file is called "{said}"; {outside}{maybe and "; "}{maybe}')
         return said, True
     if not isinstance(said, dict):
         _refuse(name, f"{where}: expected the name of a task of this file, or a table with taskid and maybe project")

@@ -103,7 +103,7 @@ def test_a_cycle_is_printed() -> None:
         ("[tasks.A]\nurl = 'http://a/'\nafter = 'B'", "tasks.A.after: expected a list"),
         (
             "[tasks.A]\nurl = 'http://a/'\nafter = ['B']",
-            'tasks.A.after[0]: no task of this file is called "B"; another one is {taskid = "B"}',
+            'tasks.A.after[0]: no task of this file is called "B"; one outside of it is {taskid = "B"}',
         ),
         (
             "[tasks.A]\nurl = 'http://a/'\nafter = [7]",
