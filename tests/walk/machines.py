@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import time
+from argparse import SUPPRESS, ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -169,7 +170,10 @@ def shown_as(words: Sequence[str]) -> str:
 
 def begin(module: str, walk: Callable[[Path, ExitStack], Walk]) -> int:
     """Run a module as ``python -m`` with a network of its own, and there walk; return the process's exit code."""
-    if INSIDE not in sys.argv:
+    about = sys.modules["__main__"].__doc__
+    parser = ArgumentParser(f"python -m {module}", description=about, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument(INSIDE, action="store_true", help=SUPPRESS)
+    if not vars(parser.parse_args())["inside"]:
         kind = ["--net"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--net"]
         return subprocess.call(["unshare", *kind, sys.executable, "-m", module, INSIDE], cwd=ROOT)
     with TemporaryDirectory(prefix="taskqueue-walk-") as folder, ExitStack() as stack:
