@@ -63,7 +63,8 @@ class PushOptions(TypedDict, total=False):
         depends_on: tasks that must succeed first, at most 1,000: taskids of its own project, or pairs (project,
             taskid); docs/howto/dependencies.md has the rules.
         on_parent_failure: reaction if one of these fails, is cancelled or expires: ``"fail"`` (the default), ``"run"``,
-            or ``"wait"`` until it succeeds after all; ``"only"``: the task runs if one has failed, or is cancelled.
+            or ``"wait"`` until it succeeds after all; ``"only"``: it runs if one has failed, and is cancelled if
+            none has. Without depends_on it has no effect.
         canonical: send ``taskqueue.canonical_url`` of the url, and make the taskid from it.
     """
 
