@@ -380,7 +380,7 @@ def test_a_daemon_that_starts_on_the_same_schema_ends_the_one_before(
 
     assert first.ended() == 3
     assert "another daemon has taken over the store" in first.log()
-    assert {row.taskid for row in Client(second.url).tasks.iter("news", "ready")} == pusher.acknowledged
+    assert {row.taskid for row in Client(second.url).tasks.iter("news", "ready")} >= pusher.acknowledged
 
 
 def test_an_idle_daemon_notices_its_successor_though_nothing_is_ever_asked_of_it(

@@ -26,7 +26,7 @@ from taskqueue.protocol.values import NewTask, TaskOf, TaskReport
 Path = tuple[str | int, ...]
 
 OUTSIDE: Final = "shop"
-NOT_NAMES: Final = ("flow", "group")
+NOT_NAMES: Final = ("flow", "group", "job")
 """Fields whose names are not those of projects."""
 SAMPLES: Final[dict[str | int, Any]] = {
     "new": [{"taskid": "n", "url": "http://a/"}],
