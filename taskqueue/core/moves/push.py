@@ -235,7 +235,9 @@ def push_for_failed(turn: TurnState, project: Project, task: Task, template: Tem
     url = filled(template.url, texts)[:MAX_URL_CHARS] or failed
     schedule = Schedule(template.priority, retries=template.retries, age=template.age, timeout=template.timeout)
     body = state.environment.pack(filled(template.body, texts))
-    _add(turn, project, NewTask(taskid, url, schedule, body), 0)
+    made = _add(turn, project, NewTask(taskid, url, schedule, body), 0)
+    if task.taskid == project.finisher:  # or the project would finish once more, and on_finished fail once more
+        project.queue.set_apart(made)
 
 
 def apply_deferred(turn: TurnState, project: Project, task: Task, lease: Lease, item: NewTask) -> None:

@@ -108,6 +108,21 @@ def test_a_task_made_for_a_failure_that_fails_itself_leads_to_no_other(world: Wo
     assert world.counts().failed == 2
 
 
+def test_a_failure_of_on_finished_leads_to_a_task_that_does_not_finish_the_project_once_more(world: World) -> None:
+    fetcher = prepared(world, "a", capacity=1)
+    world.set(on_finished={"body": "report"})
+    fetcher.done("a")
+    fetcher.hello()
+    fetcher.fail("on_finished", retry=False)
+    world.crash()
+
+    assert made(world, fetcher) == ["on_finished"]
+    fetcher.finish_all()
+    world.settle()
+    assert world.event_kinds().count("finished") == 1
+    assert (len(fetcher.taken), world.project().unfinished) == (3, 0)
+
+
 def test_each_failure_of_one_task_leads_to_one_of_its_own(world: World) -> None:
     fetcher = prepared(world, "a", retries=0)
     fetcher.fail("a")
