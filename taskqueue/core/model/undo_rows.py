@@ -28,6 +28,7 @@ HELD_BACK: Final = 1
 TIMED_OUT: Final = 2
 HAS_CHILDREN: Final = 4
 KEEPS_TOKEN: Final = 8
+DROPPED: Final = 16
 """Bits of ``UndoRow.flags``."""
 
 
@@ -36,8 +37,8 @@ class UndoRow(Struct, array_like=True, gc=False):
 
     Attributes:
         state: its state.
-        flags: HELD_BACK and TIMED_OUT as in the task; HAS_CHILDREN if others wait for it, or did; KEEPS_TOKEN if it has
-            not got the page's token, because it may be running.
+        flags: HELD_BACK, TIMED_OUT and DROPPED as in the task; HAS_CHILDREN if others wait for it, or did; KEEPS_TOKEN
+            if it has not got the page's token, because it may be running.
         exetime: unix seconds before which it was not to run; of a finished task, at which it had ended.
     """
 

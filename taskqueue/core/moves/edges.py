@@ -172,8 +172,7 @@ def drop(turn: TurnState, task: Task, reason: str) -> None:
     """Cancel a task with parents that is not needed, and note the reason."""
     project = turn.state.projects.by_number[task.project]
     turn.touch(project)
-    if task.links is not None:
-        task.links.dropped = True
+    flows.note_dropped(turn, task, dropped=True)
     project.queue.finish(turn.changes, task, CANCELLED, turn.now.wall)
     task.token = NO_TOKEN
     turn.note_attempt(task, Attempt(turn.now.wall, "upstream", error=f"upstream: {reason}"))

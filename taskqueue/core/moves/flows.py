@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Final
 
 from taskqueue.core.model.edges import Links
-from taskqueue.core.model.flow import DROPPED, KNOWN_NAMED, Flow, counted_as
+from taskqueue.core.model.flow import KNOWN_NAMED, Flow, counted_as
 from taskqueue.core.model.needs import MemberRef, Needs
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.task import CANCELLED, LIVE, Task
@@ -74,13 +74,13 @@ def count(turn: TurnState) -> None:
             turn.changed_flows[flow.number] = flow
 
 
-def note_cancel(turn: TurnState, task: Task) -> None:
-    """Record, before a task is cancelled or expires, that it is not dropped any more; its flow has counted it so."""
+def note_dropped(turn: TurnState, task: Task, *, dropped: bool) -> None:
+    """Record whether the last cancel of a task dropped it; its flow may have counted it otherwise before."""
     links = task.links
-    if links is not None and links.dropped:
+    if links is not None and links.dropped != dropped:
         if task.kept_state == CANCELLED:
-            turn.flow_states.setdefault(id(task), DROPPED)
-        links.dropped = False
+            turn.flow_states.setdefault(id(task), counted_as(CANCELLED, links))
+        links.dropped = dropped
 
 
 def _counted_in(turn: TurnState, task: Task) -> int:

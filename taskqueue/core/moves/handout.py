@@ -45,7 +45,7 @@ from taskqueue.core.model.project import Project
 from taskqueue.core.model.session import Interest, Session, most_at_one
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import CANCELLED, Task
-from taskqueue.core.moves.flows import note_cancel
+from taskqueue.core.moves.flows import note_dropped
 from taskqueue.core.moves.memory_limits import await_body, heavy_bytes
 from taskqueue.core.moves.slots import with_pace
 from taskqueue.core.turn_state import TurnState
@@ -416,7 +416,7 @@ class HandOut:
             return False
         self._left -= 1
         self._turn.note_attempt(task, Attempt(self._now.wall, "expired", error="expired before it was dispatched"))
-        note_cancel(self._turn, task)
+        note_dropped(self._turn, task, dropped=False)
         project.queue.finish(self._turn.changes, task, CANCELLED, self._now.wall)
         self._turn.touch(project)
         return True

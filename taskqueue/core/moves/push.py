@@ -312,7 +312,7 @@ def cancel(turn: TurnState, project: Project, task: Task) -> None:
         edges.take_deferred_parents(turn, task, task.lease)
         turn.revoke(task)
     turn.touch(project)
-    flows.note_cancel(turn, task)
+    flows.note_dropped(turn, task, dropped=False)
     project.queue.finish(turn.changes, task, CANCELLED, turn.now.wall)
     task.token = NO_TOKEN
 

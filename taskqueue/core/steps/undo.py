@@ -47,6 +47,7 @@ from taskqueue.core.model.task import (
     key_time,
 )
 from taskqueue.core.model.undo_rows import (
+    DROPPED,
     HAS_CHILDREN,
     HELD_BACK,
     KEEPS_TOKEN,
@@ -57,7 +58,7 @@ from taskqueue.core.model.undo_rows import (
     UndoRef,
     UndoRow,
 )
-from taskqueue.core.moves import undo_rows
+from taskqueue.core.moves import flows, undo_rows
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
@@ -283,20 +284,21 @@ def _bring_back(turn: TurnState, project: Project, task: Task, row: UndoRow) -> 
     queue, changes = project.queue, turn.changes
     if row.state in OVER:
         queue.finish(changes, task, row.state, row.exetime)
-        _restore(task, row)
+        _restore(turn, task, row)
         return
     queue.withdraw(changes, task)
-    _restore(task, row)
+    _restore(turn, task, row)
     is_due = row.exetime <= turn.now.wall or row.exetime == HELD_UNTIL
     queue.put(changes, task, 0.0 if is_due else row.exetime)
     project.arm()
     turn.state.want_held(project, task)
 
 
-def _restore(task: Task, row: UndoRow) -> None:
+def _restore(turn: TurnState, task: Task, row: UndoRow) -> None:
     task.retried = row.retried
     task.held_back = row.flags & HELD_BACK != 0
     task.timed_out = row.flags & TIMED_OUT != 0
+    flows.note_dropped(turn, task, dropped=row.flags & DROPPED != 0)
     task.token = NO_TOKEN if row.state == PROCESSING else Token(row.token)
 
 

@@ -410,6 +410,24 @@ def test_a_flow_that_ended_since_is_named_and_runs_on(world: World) -> None:
     assert show_flow(world).state == "success"
 
 
+def test_a_dropped_task_whose_retry_and_cancel_are_undone_is_dropped_again(world: World) -> None:
+    flow(world, task("a"), waiting("b", "a", on_failure="only"), waiting("c", "b"))
+    fetcher = world.fetcher(capacity=1)
+    fetcher.capacity = 0
+    fetcher.finish_all()
+    fetcher.hello()
+    retried = bulk(world, "retry", filter=TaskFilter(states=["cancelled"], url="*/b"))
+    cancelled = bulk(world, "cancel")
+    assert show_flow(world).state == "cancelled"
+
+    undo(world, cancelled)
+    undo(world, retried)
+
+    world.crash()
+    assert [state_of(world, name) for name in "abc"] == ["success", "cancelled", "cancelled"]
+    assert show_flow(world).state == "success"
+
+
 def test_a_task_kept_by_a_rerun_comes_back_ready(world: World) -> None:
     world.push("news", task("a"), waiting("b", "a"))
     fetcher = world.fetcher(capacity=1)
