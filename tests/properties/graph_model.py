@@ -96,6 +96,8 @@ class Graph:
         """Apply a retry by hand."""
         node = self.nodes[name]
         node.state, node.dropped = "blocked" if node.edges.missing else "waiting", False
+        if node.edges.policy in ("run", "only"):
+            self._ends.append(("given", name))
 
     def cancelled(self, name: Name) -> None:
         """Apply a cancel."""
@@ -179,6 +181,8 @@ class Graph:
                 node.state, node.dropped = "waiting", False
 
     def _fail(self, parent: Name, name: Name, node: Node, edges: Edges) -> None:
+        if edges is node.edges and node.state == "cancelled" and not node.dropped:
+            return
         if edges.policy == "run":
             self._satisfy(parent, name, node, edges)
         elif edges.policy == "only":

@@ -32,6 +32,9 @@ DROPPED: Final = 16
 """Bits of ``UndoRow.flags``."""
 
 
+PARENTS_LATER, PARENTS_NOW = 1, 2
+
+
 class UndoRow(Struct, array_like=True, gc=False):
     """Task as it was before an operation changed it.
 
@@ -75,6 +78,8 @@ class UndoRows(Struct, array_like=True):
         position: number of pages that the undo has finished.
         index: number of rows of the next page that it has finished.
         after: key of the last edge to a child of the next row that it has looked at; empty if none.
+        parents: PARENTS_LATER if tasks came back whose parents have to be looked at when all have; PARENTS_NOW if it
+            does that, page by page.
     """
 
     only_project: int = 0
@@ -82,6 +87,7 @@ class UndoRows(Struct, array_like=True):
     position: int = 0
     index: int = 0
     after: bytes = b""
+    parents: int = 0
 
 
 class UndoCursor(Struct, array_like=True):

@@ -11,6 +11,7 @@ Rules:
 3. A task that is forgotten while others wait for it is awaited. An awaited task is not known, counted or listed.
 4. A task that runs ``only`` after a failure is *dropped* if all of its parents have ended without one: cancelled, with
    what depends on it. As its flow sees it, it was neither cancelled nor failed.
+5. A failure of a parent leaves a task alone that a user has cancelled. If the task lives again, it counts.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from typing import Final
 
 from taskqueue.core.model.edges import (
     DELETED_PROJECT,
+    ONLY,
     OVERLOOKED,
     POLICIES,
+    RUN,
     SATISFIED,
     UNSATISFIED,
     Edge,
@@ -160,6 +163,18 @@ def take_deferred_parents(turn: TurnState, task: Task, lease: Lease | None) -> N
     if lease is None or lease.deferred is None or task.links is None or not task.links.number:
         return
     adopt(turn, task, lease.links)
+
+
+def misses_failures(task: Task) -> bool:
+    """Return whether the task waits for parents whose failures it may have missed while it was cancelled (rule 5)."""
+    links = task.links
+    return links is not None and links.missing > 0 and links.on_failure in (RUN, ONLY)
+
+
+def look_at_parents(turn: TurnState, task: Task) -> None:
+    """Let failures count that a task has missed while it was cancelled."""
+    if misses_failures(task):
+        turn.changes.propagate("edges", task.project, task.taskid)
 
 
 def drop_unneeded(turn: TurnState, task: Task) -> None:

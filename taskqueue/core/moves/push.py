@@ -266,6 +266,7 @@ def revive(turn: TurnState, project: Project, task: Task) -> None:
     if task.seq <= project.cleared:  # remains of ``clear``, which a live task must not be among
         _renumber(turn, project, task)
     project.queue.put(turn.changes, task, 0.0)
+    edges.look_at_parents(turn, task)
     project.arm()
     turn.touch(project)
     turn.state.want_held(project, task)
@@ -407,6 +408,7 @@ def _describe_anew(turn: TurnState, project: Project, task: Task, item: NewTask,
         task.enter_slot(slots.number_for(turn, project, item.url, item.schedule.slot))
     project.queue.put(turn.changes, task, until)
     edges.drop_unneeded(turn, task)
+    edges.look_at_parents(turn, task)
 
 
 def _restart(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:

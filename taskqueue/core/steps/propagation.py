@@ -184,6 +184,8 @@ def _fail(turn: TurnState, found: FoundEdge, number: int) -> None:
     child, links, _ = _unsatisfied(turn, found, number)
     if child is None or links is None:
         return
+    if links is child.links and child.state == CANCELLED and not links.dropped:
+        return  # it counts if the task is to run after all: see edges.look_at_parents
     parent = turn.task_at(found.edge.parent)
     if links.on_failure == RUN:
         _satisfy(turn, found, number, OVERLOOKED)

@@ -51,6 +51,8 @@ from taskqueue.core.model.undo_rows import (
     HAS_CHILDREN,
     HELD_BACK,
     KEEPS_TOKEN,
+    PARENTS_LATER,
+    PARENTS_NOW,
     TIMED_OUT,
     FoundUndo,
     UndoCursor,
@@ -58,7 +60,7 @@ from taskqueue.core.model.undo_rows import (
     UndoRef,
     UndoRow,
 )
-from taskqueue.core.moves import flows, undo_rows
+from taskqueue.core.moves import edges, flows, undo_rows
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
@@ -137,7 +139,7 @@ def give_back(turn: TurnState, record: OperationRecord) -> None:
     cursor, table = cursor_of(record), turn.state.operations
     progress = record.progress
     operation = table.by_id.get(cursor.operation)
-    if operation is None:
+    if operation is None or cursor.rows.parents == PARENTS_NOW:
         _drop(turn, record)
         return
     table.rows -= progress.seen
@@ -153,9 +155,8 @@ def ref(state: State, record: OperationRecord) -> UndoRef:
     cursor = cursor_of(record)
     rows = cursor.rows
     limit = min(STEP_ROWS, state.config.turn_tasks)
-    return UndoRef(
-        cursor.operation, rows.position, rows.index, rows.after, rows.pages, limit, cursor.action == "cancel"
-    )
+    children = cursor.action == "cancel" and rows.parents != PARENTS_NOW
+    return UndoRef(cursor.operation, rows.position, rows.index, rows.after, rows.pages, limit, children)
 
 
 def take_step(turn: TurnState, record: OperationRecord, found: FoundUndo) -> None:
@@ -172,7 +173,9 @@ def take_step(turn: TurnState, record: OperationRecord, found: FoundUndo) -> Non
                 break
         rows.position += 1
         rows.index = 0
-    if rows.position == rows.pages:
+    if rows.position == rows.pages and rows.parents == PARENTS_LATER:
+        rows.parents, rows.position = PARENTS_NOW, 0
+    elif rows.position == rows.pages:
         tally.gone += progress.known - progress.seen  # of pages that can't be read
         progress.seen = progress.known
         progress.ended_at = turn.now.wall
@@ -198,6 +201,8 @@ def _take_page(
     """Undo up to ``most`` rows of a page; return whether that were all."""
     cursor = cursor_of(record)
     project = turn.state.projects.by_number.get(page.project)
+    if cursor.rows.parents == PARENTS_NOW:
+        return _look_at_parents(turn, cursor, project, page, most)
     if project is not None and cursor.reached != page.project and project.finished > page.finished:
         tally.finished[project.name] = project.finished - page.finished
     cursor.reached = page.project
@@ -205,6 +210,17 @@ def _take_page(
     while rows.index < end and _meet(turn, record, project, page, found, tally):
         rows.index += 1
     return rows.index == len(page.rows)
+
+
+def _look_at_parents(turn: TurnState, cursor: UndoCursor, project: Project | None, page: UndoPage, most: int) -> bool:
+    """Let failures count that up to ``most`` tasks of a page have missed; return whether that were all."""
+    rows, end = cursor.rows, min(len(page.rows), cursor.rows.index + most)
+    for row in page.rows[rows.index : end]:
+        task = turn.find(project, row.taskid) if project is not None and row.state == BLOCKED else None
+        if task is not None and task.state == BLOCKED:
+            edges.look_at_parents(turn, task)
+    rows.index = end
+    return end == len(page.rows)
 
 
 def _log(turn: TurnState, record: OperationRecord, count: int) -> None:
@@ -259,6 +275,8 @@ def _undo(
         turn.state.want_held(project, task)
     else:
         _bring_back(turn, project, task, row)
+        if task.state == BLOCKED and edges.misses_failures(task):
+            cursor.rows.parents = PARENTS_LATER
         tally.ran += row.state == PROCESSING
     tally.counts[task.state] += 1
     return True

@@ -170,11 +170,11 @@ KEPT: list[tuple[Struct, str]] = [
     ),
     (
         UndoRows(7, 3, 1),
-        "9507030100c400",
+        "9607030100c40000",
     ),
     (
         UndoCursor(5, "cancel", 0, 0.0, 1e9, UndoRows(7, 3, 1)),
-        "9705a663616e63656c00cb0000000000000000cb41cdcd65000000009507030100c40000",
+        "9705a663616e63656c00cb0000000000000000cb41cdcd65000000009607030100c4000000",
     ),
     (
         UndoProgress(5, "cancel", TaskCounts(ready=2), ran=1),

@@ -412,6 +412,21 @@ def test_what_a_user_cancels_is_not_released(world: World) -> None:
     assert state_of(world, "c") == "cancelled"
 
 
+@pytest.mark.parametrize(("reaction", "state"), [("run", "ready"), ("only", "cancelled")])
+def test_what_a_task_misses_while_it_is_cancelled_counts_when_it_lives_again(
+    world: World, reaction: Any, state: str
+) -> None:
+    world.push("news", task("a"))
+    waits(world, "b", "a", on_failure=reaction)
+    cancel(world, "b")
+    cancel(world, "a")
+    world.settle()
+
+    retry(world, "b")
+    world.settle()
+    assert state_of(world, "b") == state
+
+
 def test_a_retry_by_hand_runs_a_dropped_task(world: World) -> None:
     fetcher = world.fetcher()
     world.push("news", task("a"))

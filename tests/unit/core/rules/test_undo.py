@@ -367,6 +367,37 @@ def test_children_that_were_cancelled_with_their_parent_come_back_with_it(world:
     assert (fetcher.taken[0], sorted(fetcher.taken[1:])) == ("parent", ["a-child", "child"])
 
 
+@pytest.mark.parametrize("reaction", ["run", "only"])
+def test_children_that_run_after_a_failure_come_back_blocked_with_their_parent(world: World, reaction: Any) -> None:
+    world.push("news", task("parent"), waiting("a-child", "parent", on_failure=reaction))
+    world.push("news", waiting("z-child", "parent", on_failure=reaction))
+
+    undo(world, bulk(world, "cancel"))
+
+    world.crash()
+    assert [state_of(world, name) for name in ("parent", "a-child", "z-child")] == ["ready", "blocked", "blocked"]
+    fetcher = world.fetcher()
+    assert fetcher.taken == ["parent"]
+    fetcher.fail("parent", retry=False)
+    world.settle()
+    assert sorted(fetcher.taken) == ["a-child", "parent", "z-child"]
+
+
+@pytest.mark.parametrize(("reaction", "state"), [("run", "ready"), ("only", "cancelled")])
+def test_children_whose_parent_was_cancelled_apart_from_them_come_back_and_see_that(
+    world: World, reaction: Any, state: str
+) -> None:
+    world.push("shop", task("parent"))
+    world.push("news", waiting("child", TaskOf("shop", "parent"), on_failure=reaction))
+    operation = bulk(world, "cancel")
+    world.ask(TasksReply, TaskCancel(**WHO, n=world.n(), project="shop", taskids=["parent"]))
+
+    view = undo(world, operation)
+
+    assert (view.seen, view.matched, rows(world)) == (1, 1, [])
+    assert state_of(world, "child") == state
+
+
 def test_more_children_than_fit_into_a_step_are_counted_once_each(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
