@@ -306,6 +306,6 @@ def test_a_timer_of_any_fraction_of_a_second_is_not_early_by_a_hair(world: World
 
 
 def test_each_kind_of_timer_that_an_appointment_can_have_is_a_row() -> None:
-    others = ("shared", "operation", "flow", "watch", "task_wait", "failures", "stage")
+    others = ("shared", "operation", "flow", "watch", "task_wait", "failures", "stage", "undo")
 
     assert {*TIMERS} == {*BOOT_OF_PROJECT, *WALL_OF_PROJECT, *OF_SESSION, *others}
