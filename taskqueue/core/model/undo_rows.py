@@ -19,7 +19,7 @@ from taskqueue.protocol.values import BulkAction
 
 OPERATIONS_MOST: Final = 10
 """Ended operations whose rows are kept."""
-ROWS_MOST: Final = 2_000_000
+ROWS_MOST = 2_000_000
 """Rows that are kept, of all operations together."""
 KEPT_SECONDS: Final = 7 * 86_400.0
 """Seconds from the end of an operation for which its rows are kept."""

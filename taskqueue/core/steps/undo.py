@@ -67,7 +67,7 @@ from taskqueue.errors import Corrupt
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.values import BulkAction, TaskCounts, UndoProgress
 
-STEP_ROWS: Final = 256
+STEP_ROWS = 256
 """Rows of one step, at most, and edges to children."""
 
 NAMES_MOST: Final = 20
