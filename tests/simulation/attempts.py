@@ -54,9 +54,13 @@ class Attempts:
 
     # ------------------------------------------------------------------------------------ what is heard
 
-    def pushed(self, name: Name, outcome: str, item: Message, origin: Name | None = None) -> None:
-        """Record a push and its outcome; ``origin`` is the task whose report brought it."""
-        job = item.get("schedule", {}).get("job") or (self._truth.jobs.get(origin, UNKNOWN) if origin else "")
+    def job_of(self, name: Name) -> Any:
+        """Return the job of a task; ``UNKNOWN`` if it can't be seen."""
+        return self._truth.jobs.get(name, UNKNOWN)
+
+    def pushed(self, name: Name, outcome: str, item: Message, inherited: Any = "") -> None:
+        """Record a push and its outcome; ``inherited``: job of the task whose report brought it."""
+        job = item.get("schedule", {}).get("job") or inherited
         if outcome == "deferred":
             self._journal.put(self._truth.later_bodies, name, item.get("body"))
             self._journal.put(self._truth.later_jobs, name, job)
@@ -113,7 +117,7 @@ class Attempts:
 
     def kept(self, name: Name, task: Task) -> None:
         """Judge the job of a task as it is written, after a deferred update of it, if any."""
-        job = self._truth.jobs.get(name, UNKNOWN)
+        job = self.job_of(name)
         if job is not UNKNOWN and task.job != job:
             raise Violation("B3", name.taskid, f"its job is {task.job!r}, and should be {job!r}")
 

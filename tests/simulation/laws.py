@@ -435,6 +435,7 @@ class Judge:
         decided = reply.get("new") or [[] for _ in request["tasks"]]
         for item, outcome, became_of in zip(request["tasks"], reply["outcomes"], decided, strict=True):
             name = Name(item["project"], item["taskid"])
+            job = self.attempts.job_of(name)  # before its new tasks, of which one may be the task itself
             self.attempts.reported(name, item, outcome, len(became_of))
             if not item.get("part"):
                 self.leases.lets_go(request["session"], item["token"])
@@ -446,7 +447,7 @@ class Judge:
                 self._refuse(name, item)
             for new, (follow_up, became) in zip(item.get("new", []), next(came_out), strict=False):
                 self._become(follow_up, became, new)
-                self.attempts.pushed(follow_up, became, new, name)
+                self.attempts.pushed(follow_up, became, new, job)
                 self.edges.pushed(follow_up, became, new)
                 self.hosts.pushed(follow_up, became)
 
