@@ -19,6 +19,7 @@ from taskqueue.core.model.records import OperationRecord
 from taskqueue.core.model.task import (
     BLOCKED,
     DELAYED,
+    OVER,
     PRIORITY_TOP,
     PROCESSING,
     READY,
@@ -138,6 +139,7 @@ class Undos:
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
         self._marked: dict[Name, int] = {}
+        self._cancels: set[int] = set()
         self._decided: list[Undone] = []
 
     def step(
@@ -153,7 +155,9 @@ class Undos:
             changed: changes of this turn by operations; see ``Bulks.step``.
         """
         self._decided, self._marked = [], {}
-        for record in {record.progress.id: record for record in turn.kept.operations}.values():
+        records = {record.progress.id: record for record in turn.kept.operations}
+        self._cancels = {number for number, record in records.items() if record.progress.action == "cancel"}
+        for record in records.values():
             if record.undo is not None:
                 self._decided += self._decide(record, numbers, touched)
         for operation, position, page in turn.kept.undo_pages:
@@ -200,7 +204,10 @@ class Undos:
         journal, marks = self._truth.journal, self._truth.touches
         operation = self._marked.get(name)
         if operation is not None:
-            journal.put(marks, name, Touch(operation, is_written=task.state == PROCESSING, has_run=False))
+            # Of a task that is over, and was not cancelled, its time had come, too.
+            has_expired = task.state in OVER and operation not in self._cancels
+            is_written = task.state == PROCESSING or has_expired
+            journal.put(marks, name, Touch(operation, is_written=is_written, has_run=False))
         elif (mark := marks.get(name)) is not None:
             journal.put(marks, name, Touch(mark.operation, True, mark.has_run or task.state == PROCESSING))
 
