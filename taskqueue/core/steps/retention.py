@@ -24,7 +24,7 @@ from taskqueue.core.model.needs import FoundOld, Needs, Old, OldRef
 from taskqueue.core.model.now import Now
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.retention_keys import NO_ENTRY, old_below
-from taskqueue.core.model.task import OVER, time_key
+from taskqueue.core.model.task import OVER
 from taskqueue.core.turn_state import TurnState
 
 OLD_TASKS = 256
@@ -44,11 +44,12 @@ def need(turn: TurnState, wanted: Needs) -> None:
 
 def step(turn: TurnState) -> None:
     """Drop the tasks that were looked up, and plan the next step."""
-    state = turn.state
-    for page in turn.found.old.values():
+    state, found = turn.state, turn.found.old
+    ended = _ended(turn) if found else {}
+    for page in found.values():
         project = state.projects.by_number.get(page.ref.project)
         if project is not None:
-            _drop_page(turn, project, page)
+            _drop_page(turn, project, page, ended.get((project.number, page.ref.state), NO_ENTRY))
     for number in turn.due.retiring:
         if number in state.pending.old:
             _plan(turn, state.projects.by_number[number])
@@ -70,11 +71,23 @@ def _plan(turn: TurnState, project: Project) -> None:
     state.wall_timers.note(("retention", project.number), project.old_at())
 
 
-def _drop_page(turn: TurnState, project: Project, page: FoundOld) -> None:
+def _ended(turn: TurnState) -> dict[tuple[int, int], int]:
+    """Return the lowest keys of tasks that ended in this turn, which no page has, by project and state.
+
+    Undos and imports give tasks the time of an earlier end.
+    """
+    lows: dict[tuple[int, int], int] = {}
+    for task in turn.changes.touched:
+        if task.state in OVER:
+            place = (task.project, task.state)
+            lows[place] = min(task.key, lows.get(place, NO_ENTRY))
+    return lows
+
+
+def _drop_page(turn: TurnState, project: Project, page: FoundOld, low: int) -> None:
+    """Drop the old tasks of a page; ``low`` is the lowest key of those that ended in this turn."""
     now = turn.now
     which = page.ref.state
-    # Tasks that ended in this turn are not on the page.
-    low = time_key(now.wall, 0) if project.number in turn.dirty else NO_ENTRY
     end = old_below(project.keeps[OVER.index(which)], now.wall) if project.keeps else 0
     kept = next((old.task.key for old in page.tasks if old.task.key >= end or _is_linked(turn, old)), page.next)
     project.queue.set_over_low(which, low if kept is None else min(low, kept))

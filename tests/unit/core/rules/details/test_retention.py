@@ -15,7 +15,14 @@ from taskqueue.core.steps.retention import OLD_AT_ONCE, OLD_TASKS
 from taskqueue.errors import Unreadable
 from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.insight import Why, WhyReply
-from taskqueue.protocol.operations import Bulk, OperationList, OperationReply, OperationShow, OperationsReply
+from taskqueue.protocol.operations import (
+    Bulk,
+    OperationList,
+    OperationReply,
+    OperationShow,
+    OperationsReply,
+    OperationUndo,
+)
 from taskqueue.protocol.projects import ProjectDo, ProjectReply, ProjectSet
 from taskqueue.protocol.tasks import NewTasksReply, TaskList, TaskListReply, TaskRetry, TasksReply
 from taskqueue.protocol.values import TaskCounts, TaskFilter
@@ -430,6 +437,32 @@ def test_bulk_operations_pass_bare_tasks_by(world: World) -> None:
         assert (ended.seen, ended.matched) == (4, 1)
         world.fetcher(name="another").done("fresh")
     assert len(world.ask(OperationsReply, OperationList(**WHO, n=world.n())).operations) == 2
+    assert world.counts() == TaskCounts(success=4)
+
+
+def test_a_task_that_an_undo_finishes_again_in_the_turn_of_a_step_is_dropped_in_time(world: World) -> None:
+    world.set(keep={"success": "1h"})
+    finish_many(world, 3)
+    world.advance(30 * MINUTE)
+    world.push("news", task("later"))
+    fetcher = world.fetcher(capacity=1, name="another")
+    fetcher.done("later")
+    fetcher.hello(capacity=0)
+    about = TaskFilter(url="*later", states=["success"])
+    retry = Bulk(**WHO, n=world.n(), project="news", action="retry", filter=about)
+    operation = world.ask(OperationReply, retry).operation.id
+    world.settle()
+    assert world.show("later").state == "ready"
+
+    world.elapsed += 30 * MINUTE + LATE_AT_MOST
+    world.turn(OperationUndo(**WHO, n=world.n(), id=operation))
+    world.settle()
+    assert world.show("later").state == "success"
+    assert left(world) == 1
+
+    world.advance(30 * MINUTE + LATE_AT_MOST)
+    world.settle()
+    assert left(world) == 0
     assert world.counts() == TaskCounts(success=4)
 
 
