@@ -6,6 +6,7 @@ another session, answers late, twice or never. In calm all behave well, so that 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from tests.simulation.client import Client, Message, Told
@@ -15,6 +16,7 @@ from tests.simulation.world import World
 DOWN_SECONDS: Final = 150.0
 MOST_PENDING: Final = 6
 """Unanswered requests of a producer, at most."""
+REGRET_SECONDS: Final = 100.0
 
 
 class Producer:
@@ -269,10 +271,12 @@ class Operator:
         self._world = world
         self._rng = world.rng("operator")
         self._undoing = world.rng("operator undoes")
+        self._regretting = world.rng("operator regrets")
         self._client = Client(world, "operator", told)
         self._pool = pool
         self._mean = mean_seconds
         self._wait()
+        self._regret_later()
 
     def _wait(self) -> None:
         self._world.clock.after(self._world.wait(self._rng, self._mean), self._act)
@@ -346,15 +350,32 @@ class Operator:
     def _undo_perhaps(self, reply: Message) -> None:
         """Undo an operation some time later, and perhaps stop that."""
         rng = self._undoing
-        if reply["type"] == "error" or rng.random() < 0.4:
+        if rng.random() < 0.6:
+            self._undo_after(rng.choice((0.5, 5.0, 60.0)) * rng.random(), reply)
+
+    def _undo_after(self, seconds: float, reply: Message) -> None:
+        if reply["type"] == "error":
             return
-        number, seconds = reply["operation"]["id"], rng.choice((0.5, 5.0, 60.0)) * rng.random()
+        number = reply["operation"]["id"]
 
         def stop(begun: Message) -> None:
-            if begun["type"] != "error" and rng.random() < 0.2:
+            if begun["type"] != "error" and self._undoing.random() < 0.2:
                 self._client.ask("operation-cancel", id=begun["operation"]["id"])
 
         self._world.clock.after(seconds, lambda: self._client.ask("operation-undo", stop, id=number))
+
+    def _regret(self) -> None:
+        """Retry what has failed, or put off what waits, and undo that once a part of it has run."""
+        rng = self._regretting
+        if self._world.is_calm:
+            return
+        undo, project = partial(self._undo_after, rng.uniform(5, 60)), rng.choice(PROJECTS)
+        action = rng.choice(("retry", "retry", "reschedule"))
+        self._client.ask("bulk", undo, project=project, filter={}, action=action, delay=60.0, dry_run=False)
+        self._regret_later()
+
+    def _regret_later(self) -> None:
+        self._world.clock.after(self._world.wait(self._regretting, REGRET_SECONDS), self._regret)
 
     def _clear(self, project: str) -> None:
         action = self._rng.choice(("clear", "clear", "reset"))

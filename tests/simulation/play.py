@@ -45,7 +45,7 @@ time. A delayed task keeps its time when the clock is put back, by more than an 
 
 LOOK_SECONDS: Final = 50.0
 
-SYNCED_SHARE: Final = 0.4
+SYNCED_SHARE: Final = 0.6
 """Share of the worlds with durability ``commit`` whose hand-outs are synced."""
 
 PLENTY: Final = 1 << 28
@@ -356,7 +356,7 @@ _MORE: Final[tuple[Layer, ...]] = (
     {"group": GROUP, "bucket": SHARED, "rate": inf},
     {"bucket": SHARED, "rate": inf, "on_finished": {}},
     {"on_finished": {"priority": 3}, "max_processing": 3.0},
-    {"on_failure": {"priority": 1}},
+    {"on_failure": {"priority": 1}, "retries": 0},
     {"on_failure": {"retries": 0, "body": "{error}"}},
 )
 """Settings of a section of the config besides its pace."""
