@@ -216,9 +216,11 @@ class Undos:
 
         Of tasks that have run since, law S3 says that they stay: they may not become what they were.
         """
+        attempts = turn.kept.attempts
+        expired = {(kept.project, kept.taskid) for kept in attempts if kept.attempt.outcome == "expired"}
         for each in self._decided:
             held = self._truth.tasks.get(each.name)
-            if each.surely and held is not None:
+            if each.surely and held is not None and (held.number, each.name.taskid) not in expired:
                 self._check_back(each, held, turn.now.wall)
 
     def _check_back(self, undone: Undone, held: Held, wall: float) -> None:
