@@ -653,6 +653,11 @@ class Judge:
         for undone in self.undos.step(turn, numbers, touched, changed):
             self._undo(undone)
         self._may_expire(turn, numbers)
+        # Steps such as those of reruns may revoke the lease later in the turn.
+        for kept in turn.kept.attempts:
+            if kept.attempt.outcome == "slow" and kept.project in numbers:
+                name = Name(numbers[kept.project], kept.taskid)
+                self.leases.slow(name, self._token(name))
         for name in self.edges.failed_upstream(turn, numbers):
             self._widen(name, OVER)
         for name in self.edges.revived(turn, numbers):
@@ -664,10 +669,6 @@ class Judge:
             self.crowds.fed(name.project)
         self._flow_on(turn, numbers)
         self._look_at_failures(turn, numbers)
-        for kept in turn.kept.attempts:
-            if kept.attempt.outcome == "slow" and kept.project in numbers:
-                name = Name(numbers[kept.project], kept.taskid)
-                self.leases.slow(name, self._token(name))
         self.ranks.begin(turn.kept.operations)
         greatest, handed = self._greatest, self.handed_to
         handed.clear()
