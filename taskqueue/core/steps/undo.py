@@ -244,8 +244,8 @@ def _meet(
     cursor = cursor_of(record)
     row = page.rows[cursor.rows.index]
     has_children = cursor.action == "cancel" and row.flags & HAS_CHILDREN != 0
-    edges = found.edges.get(TaskRef(page.project, row.taskid))
-    if has_children and edges is None:
+    children = found.edges.get(TaskRef(page.project, row.taskid))
+    if has_children and children is None:
         return False
     if not cursor.rows.after:
         record.progress.seen += 1
@@ -253,7 +253,7 @@ def _meet(
             tally.gone += project is None
             return True
         record.progress.matched += 1
-    return edges is None or _count_children(turn, record, page.project, edges, tally)
+    return children is None or _count_children(turn, record, page.project, children, tally)
 
 
 def _undo(
@@ -328,11 +328,11 @@ def _note_flow(turn: TurnState, task: Task, tally: UndoTally) -> None:
 
 
 def _count_children(
-    turn: TurnState, record: OperationRecord, project: int, edges: FoundEdges, tally: UndoTally
+    turn: TurnState, record: OperationRecord, project: int, children: FoundEdges, tally: UndoTally
 ) -> bool:
     """Count the children that have failed because of a task of the project; False if there are more."""
     cursor = cursor_of(record)
-    for each in edges.edges:
+    for each in children.edges:
         mark, child = turn.changes.mark_of(each), turn.task_at(each.edge.child)
         links = None if child is None else child.links
         if mark is None or child is None or links is None or links.number != mark.number:
@@ -344,8 +344,8 @@ def _count_children(
             tally.children += 1
             if len(tally.named) < NAMES_MOST:
                 tally.named.append(child.taskid if child.project == project else f"{name}/{child.taskid}")
-    cursor.rows.after = b"" if edges.end else edges.edges[-1].key
-    return edges.end
+    cursor.rows.after = b"" if children.end else children.edges[-1].key
+    return children.end
 
 
 def _added(progress: OperationProgress, tally: UndoTally) -> UndoProgress:
