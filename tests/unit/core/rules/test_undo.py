@@ -17,7 +17,7 @@ from taskqueue.core.steps.bulk import PAGE_TASKS
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.choices import TaskState
 from taskqueue.protocol.insight import Log, LogReply
-from taskqueue.protocol.operations import Bulk, OperationCancel, OperationReply, OperationShow, OperationUndo, Rerun
+from taskqueue.protocol.operations import OperationCancel, OperationReply, OperationUndo, Rerun
 from taskqueue.protocol.projects import GroupDo
 from taskqueue.protocol.tasks import TaskCancel, TaskReprioritise, TaskRetry, TasksReply
 from taskqueue.protocol.values import Operation, TaskCounts, TaskFilter, TaskOf, UndoProgress
@@ -29,32 +29,7 @@ from tests.unit.core.rules.conftest import CANCEL, DAY, FORCE, HOUR
 from tests.unit.core.rules.test_dependencies import state_of, waiting
 from tests.unit.core.rules.test_flows import flow
 from tests.unit.core.rules.test_flows import show as show_flow
-
-MANY = 2 * PAGE_TASKS + 88
-"""Number of tasks of three pages."""
-
-WHO: dict[str, Any] = {"session": "person"}
-
-
-def begin(world: World, action: Any, **fields: Any) -> int:
-    """Start a bulk operation without further turns; return its id."""
-    named: dict[str, Any] = {} if "group" in fields else {"project": "news"}
-    (reply,) = world.turn(Bulk(**WHO, n=world.n(), action=action, **(named | fields)))
-    assert isinstance(reply, OperationReply), reply
-    return reply.operation.id
-
-
-def bulk(world: World, action: Any, **fields: Any) -> Operation:
-    """Run a bulk operation to its end."""
-    operation = begin(world, action, **fields)
-    world.settle()
-    return show(world, operation)
-
-
-def show(world: World, operation: int) -> Operation:
-    (reply,) = world.turn(OperationShow(**WHO, n=world.n(), id=operation))
-    assert isinstance(reply, OperationReply), reply
-    return reply.operation
+from tests.unit.core.rules.test_operations import MANY, WHO, begin, bulk, show
 
 
 def begin_undo(world: World, operation: int) -> int:
