@@ -13,7 +13,8 @@ from taskqueue.store.tools.consistency import check
 from taskqueue.store.tools.findings import Findings
 from tests.memory_store import MemoryStore
 from tests.unit.core.conftest import World
-from tests.unit.core.rules.test_undo import begin_undo, bulk, many, rows, show, told
+from tests.unit.core.rules.test_operations import bulk, show
+from tests.unit.core.rules.test_undo import begin_undo, many, rows, told
 
 
 @pytest.fixture
