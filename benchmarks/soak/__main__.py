@@ -7,7 +7,7 @@
 
 The daemon and its crew (``benchmarks.soak.crew``) have the machine for themselves: 50 workers, a producer of batches of
 64, and a prober. All have keys. How many lifecycles a second they make is measured on a daemon of its own; the soak has
-half of that. Bodies have 300 bytes, one task in fifty fails once, a task is forgotten half a minute after its end, and
+half of that. Bodies have 300 bytes, one task in 500 fails once, a task is forgotten half a minute after its end, and
 a session five minutes after its last word, so after a warm-up nothing should grow. Meanwhile, at moments that the seed
 chooses:
 

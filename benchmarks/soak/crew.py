@@ -44,8 +44,8 @@ PROBE: Final = "probe"
 BATCH: Final = 64
 BACKLOG_MOST: Final = 20_000
 """Ready tasks with which the producer waits."""
-FAILS_EACH: Final = 50
-"""Distance of the numbers of two tasks that fail at their first attempt."""
+FAILS_EACH: Final = 500
+"""Distance of the numbers of two tasks that fail at their first attempt; failures are kept for a week."""
 CAPACITY: Final = 200
 WORK_SECONDS: Final = (0.02, 0.1)
 """Time that a worker holds its tasks."""
