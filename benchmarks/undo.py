@@ -10,11 +10,11 @@ and without rows for an undo. Bytes are those that the process wrote to files me
 The table: a real daemon, a bulk cancel of all tasks of a project, ready, delayed and running ones, then retries of some
 of them, then the undo.
 
-Measured by ``python -m benchmarks.undo --tasks 20000 --rounds 3``, 2026-11-27, 2 cores of AMD EPYC, beside other work:
+Measured by ``python -m benchmarks.undo --rounds 3``, 2026-11-28, 2 cores of AMD EPYC, beside other work:
 
-    reprioritise, with rows : without    CPU 1.03 (0.69 to 1.86)    bytes 1.35
-    cancel, with rows : without          CPU 1.03 (0.95 to 1.32)    bytes 1.33
-    retry, with rows : without           CPU 1.06 (1.03 to 1.32)    bytes 1.29
+    reprioritise, with rows : without    CPU 1.15 (0.74 to 1.21)    bytes 0.83
+    cancel, with rows : without          CPU 1.12 (1.04 to 1.13)    bytes 1.28
+    retry, with rows : without           CPU 1.07 (1.04 to 1.20)    bytes 1.28
 """
 
 from __future__ import annotations
