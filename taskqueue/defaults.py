@@ -15,3 +15,8 @@ CONCURRENCY: Final = 20
 
 ACCESS_FILE: Final = "data/access.json"
 """Access file of the ``key`` commands, from the current folder; the daemon has none unless a setting names it."""
+
+START_DAEMON: Final = (
+    "Start the daemon with `taskqueue daemon start`, or name another address with --daemon or TASKQUEUE_DAEMON"
+)
+"""Advice where no daemon answers."""

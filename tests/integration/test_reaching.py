@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from taskqueue import Client, RequestTimeout
+from taskqueue.defaults import START_DAEMON
 from tests.free_address import free_address
 from tests.integration.conftest import WAIT_SECONDS, DaemonFactory, PeerFactory
 from tests.integration.nursery import run_forked
@@ -52,7 +53,7 @@ def said(url: str, timeout: str = "1h") -> str:
 def test_where_nobody_listens_that_is_said_soon() -> None:
     url = f"tcp://{free_address()}"
 
-    assert f"no answer from {url}: nothing listens there. Start it with" in said(url)
+    assert f"no answer from {url}: nothing listens there. Start the daemon with" in said(url)
 
 
 def test_a_host_that_is_not_known_is_said_soon() -> None:
@@ -105,4 +106,4 @@ def test_a_program_is_told_why_nobody_answers() -> None:
         client.status()
 
     assert (caught.value.why, caught.value.heard) == ("nothing listens there", False)
-    assert str(caught.value) == f"no answer from {url} in 0.2 s: nothing listens there"
+    assert str(caught.value) == f"no answer from {url} in 0.2 s: nothing listens there. {START_DAEMON}"

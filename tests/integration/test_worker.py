@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from taskqueue import Client, default_taskid
+from taskqueue.defaults import START_DAEMON
 from tests.integration.nursery import WAIT_SECONDS, Forked
 
 if TYPE_CHECKING:
@@ -221,7 +222,8 @@ def test_a_daemon_that_is_not_there_is_said_at_once_and_when_it_is_back(it: Daem
     it.kill()
     process = work("handlers:crawl", "news")
 
-    assert f"WARNING event=unreachable daemon={it.url}" in said(process, "unreachable")
+    line = said(process, "unreachable")
+    assert f"WARNING event=unreachable daemon={it.url} reason='nothing listens there. {START_DAEMON}" in line
     it.start()
     said(process, "connected")
     it.kill()

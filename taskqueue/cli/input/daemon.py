@@ -20,7 +20,7 @@ import click
 from msgspec.structs import replace
 
 from taskqueue.cli.input import times
-from taskqueue.defaults import ACCESS_FILE, ANSWER_SECONDS, URL
+from taskqueue.defaults import ACCESS_FILE, ANSWER_SECONDS, START_DAEMON, URL
 from taskqueue.errors import RequestRejected, RequestTimeout, TaskQueueError, Unauthorised
 from taskqueue.protocol.insight import Why, WhyReply
 
@@ -40,7 +40,6 @@ LOCAL_KEY: Final = "local.key"
 
 CONNECT_SECONDS = 1.0
 """Seconds to wait for a connection at an address where no daemon listens yet."""
-REMEDY = "Start it with `taskqueue daemon start`, or name another address with --daemon or TASKQUEUE_DAEMON"
 PROJECTS_PAGE = 200
 FETCHERS_PAGE = 500
 """Page sizes: the most that the daemon sends at once."""
@@ -82,8 +81,8 @@ class Daemon(NamedTuple):
         if error.heard:
             return f"the daemon at {self.address} says: {error.why}"
         if error.why:
-            return f"no answer from {self.address}: {error.why}. {REMEDY}"
-        return f"no answer from {self.address} within {self.timeout:g} s. Is the daemon running there? {REMEDY}"
+            return f"no answer from {self.address}: {error.why}. {START_DAEMON}"
+        return f"no answer from {self.address} within {self.timeout:g} s. Is the daemon running there? {START_DAEMON}"
 
 
 def _user_name() -> str:

@@ -43,6 +43,7 @@ from taskqueue.client.connection.session import (
     Unreadable,
     Welcomed,
 )
+from taskqueue.defaults import START_DAEMON
 from taskqueue.errors import ClientClosed, ClientError, RequestRejected, RequestTimeout, Unauthorised
 from taskqueue.protocol.base import AnyReply, ErrorReply, Reply, Request
 from taskqueue.protocol.messages import REPLY_TO, AnyRequest
@@ -75,14 +76,12 @@ class Reachability:
         answers: set while there is a connection on which the daemon has answered a hello.
         lost: set while it is known that there is no connection.
         version: version of the daemon in its last answer; empty before the first.
-        key_trouble: what is wrong with the keys and what to do, as the error of a caller says; empty: nothing.
     """
 
     def __init__(self) -> None:
         self.answers = Event()
         self.lost = Event()
         self.version = ""
-        self.key_trouble = ""
 
     def welcomed(self, version: str) -> None:
         """Record that the daemon has answered a hello."""
@@ -312,9 +311,21 @@ class Exchange:
             return RequestTimeout(f"{silence}: it says: {said}", said, heard=True)
         if trouble := self._key_trouble():
             return Unauthorised(f"{self._url}: {trouble}", trouble)
-        if why := self._connection.why_not() if self._connection else "":
-            return RequestTimeout(f"{silence}: {why}", why)
+        if why := self._why_not():
+            return RequestTimeout(f"{silence}: {why}. {START_DAEMON}", why)
         return RequestTimeout(f"{silence}. Is the daemon running there? If it is, it may have done what was asked.")
+
+    def obstacle(self) -> str:
+        """Describe in sentences why the daemon does not answer, as far as that is known now, and what to do."""
+        if said := self._trouble or self._key_trouble():
+            return f"{said}."
+        why = self._why_not()
+        silence = f"{why}." if why else "no answer: is the daemon running there?"
+        return f"{silence} {START_DAEMON}."
+
+    def _why_not(self) -> str:
+        """Reason why there is no connection; empty if it is unknown."""
+        return self._connection.why_not() if self._connection else ""
 
     def _key_trouble(self) -> str:
         """Describe trouble with the keys and its remedy; empty if none is known."""
@@ -423,7 +434,6 @@ class Exchange:
         self.pump()
 
     def _on_lost(self) -> None:
-        self.reachability.key_trouble = self._key_trouble()
         self.reachability.disconnected()
         self._news.set()
 

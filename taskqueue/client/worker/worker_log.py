@@ -321,7 +321,7 @@ async def tell_reach(client: AsyncClient, projects: Sequence[str] | None, places
             log.warning(
                 "event=unreachable daemon=%s reason='%s The worker waits for it'",
                 client.daemon_address,
-                f"{reach.key_trouble}." if reach.key_trouble else "no answer: is the daemon running there?",
+                client._exchange.obstacle(),
             )
             with suppress(TimeoutError):
                 await asyncio.wait_for(reach.answers.wait(), next(pauses))
