@@ -39,7 +39,7 @@ class NameType(click.ParamType):  # type: ignore[type-arg]  # generic since clic
             click.BadParameter: it is invalid as a name.
         """
         if not PROJECT_NAME.fullmatch(value):
-            raise click.BadParameter(f'"{value}" is no {self.name} name, which is {RULE}')
+            raise click.BadParameter(f'"{value}" is not a {self.name} name: {RULE}')
         return value
 
 
