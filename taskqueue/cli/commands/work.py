@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
+from taskqueue.alike import did_you_mean
 from taskqueue.cli.input.daemon import address_option, key_for
 from taskqueue.cli.input.names import projects_argument
 from taskqueue.cli.input.times import seconds
@@ -254,14 +256,26 @@ def load(name: str) -> Callable[..., Any]:
     module_name, colon, function_name = name.partition(":")
     if not (module_name and colon and function_name):
         raise click.UsageError(f'"{name}" is not of the form module:function.')
+    if module_name.endswith(".py"):
+        meant = module_name.removesuffix(".py").removeprefix("./").replace("/", ".")
+        raise click.UsageError(f'"{name}" names a file; name its module: {meant}:{function_name}.')
     sys.path.insert(0, os.getcwd())
-    function: Callable[..., Any] | None = getattr(_import(module_name), function_name, None)
+    module = _import(module_name)
+    function: Callable[..., Any] | None = getattr(module, function_name, None)
     if not callable(function):
-        raise click.ClickException(f'{module_name} has no function "{function_name}"')
+        own = _functions_of(module)
+        hint = did_you_mean(function_name, own) or f"there are {', '.join(own) or 'none'}"
+        raise click.ClickException(f'{module_name} has no function "{function_name}"; {hint}')
     return function
 
 
-def _import(name: str) -> object:
+def _functions_of(module: ModuleType) -> list[str]:
+    """List what the module itself defines and a worker can call."""
+    home = module.__name__
+    return [name for name, it in vars(module).items() if callable(it) and getattr(it, "__module__", "") == home]
+
+
+def _import(name: str) -> ModuleType:
     try:
         return import_module(name)
     except Exception as error:
