@@ -31,8 +31,7 @@ def test_a_returned_result_fails_its_task_and_says_what_to_do(daemon: DaemonFact
 
     error = asyncio.run(error_of_the_task())
 
-    assert "title: unknown field; a map is a new task; there are age, " in error
-    assert "Return a result, such as pyspider's returned dicts, as Result(...)" in error
+    assert "title: unknown field; a map is a new task; return a result as Result(...); there are age, " in error
 
 
 def test_a_recurring_task_that_remembers_lets_its_project_finish(daemon: DaemonFactory) -> None:

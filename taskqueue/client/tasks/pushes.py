@@ -303,8 +303,8 @@ def _from_map(item: dict[str, Any]) -> NewTask:
     unknown = [key for key in item if key not in _FIELDS]
     if unknown:
         raise ValueError(
-            f"{unknown[0]}: unknown field; a map is a new task; {there_are(unknown[0], sorted(_FIELDS))}. "
-            "Return a result, such as pyspider's returned dicts, as Result(...)"
+            f"{unknown[0]}: unknown field; a map is a new task; return a result as Result(...); "
+            f"{there_are(unknown[0], sorted(_FIELDS))}"
         )
     if "url" not in item:
         raise ValueError("missing required field url; a map is a new task, return a result as Result(...)")

@@ -228,8 +228,8 @@ def test_a_handler_that_returns_a_map_that_is_no_task_is_told_which_fields_there
     item = outcome_of(daemon, lambda task: {"title": "x"})
     line = item.error.splitlines()[-1]
 
-    assert "returned dict {'title': 'x'}: title: unknown field; a map is a new task; there are age, " in line
-    assert "pyspider's returned dicts, as Result(...)" in line
+    assert "returned dict {'title': 'x'}: title: unknown field; a map is a new task; " in line
+    assert "return a result as Result(...); there are age, " in line
 
 
 def test_a_handler_that_returns_nothing_is_done(daemon: Daemon) -> None:
