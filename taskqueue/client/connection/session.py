@@ -328,7 +328,10 @@ class ClientSession:
         except OverflowError:
             raise ValueError(f"{request.__struct_config__.tag}: a number has more than 64 bits") from None
         if len(frame) > self.max_message:
-            raise MessageTooLarge(f"the message has {len(frame)} bytes, but the daemon accepts {self.max_message}")
+            raise MessageTooLarge(
+                f"the message has {len(frame)} bytes, and daemon.max_message is {self.max_message}; "
+                "keep large values elsewhere"
+            )
         return call_of(request, frame)
 
     def forget(self, n: int) -> None:

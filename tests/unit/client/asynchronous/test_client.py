@@ -478,7 +478,8 @@ def test_push_many_splits_what_is_too_large_and_rejects_only_what_stays_so(daemo
 
     assert (pushed.new, pushed.rejected) == (7, 1)
     assert pushed.errors[0].startswith("task 3: the task 'http://a/3' (taskid ")
-    assert pushed.errors[0].endswith(" is too large: the message has 5153 bytes, but the daemon accepts 2000")
+    said = ": the message has 5153 bytes, and daemon.max_message is 2000; keep large values elsewhere"
+    assert pushed.errors[0].endswith(said)
 
 
 def test_a_message_that_the_daemon_would_not_take_is_not_sent(daemon: Daemon) -> None:
@@ -787,7 +788,7 @@ def test_a_retry_says_how_the_next_attempt_differs(daemon: Daemon) -> None:
         ({"after": "soon"}, ValueError, "after: expected seconds, or a duration such as"),
         ({"after": -1, "status_code": 503}, ValueError, "after: expected 0 to 86400 seconds, got -1"),
         ({"new": (f"http://b/{n}" for n in range(10_001))}, ValueError, "new: more than 10000 tasks"),
-        ({"new": [new_task("http://b/", body=b"x" * 2000)]}, MessageTooLarge, "the daemon accepts 2000"),
+        ({"new": [new_task("http://b/", body=b"x" * 2000)]}, MessageTooLarge, "daemon.max_message is 2000"),
         ({"new": ["http://b/", "/relative"]}, ValueError, "relative"),
     ],
 )
