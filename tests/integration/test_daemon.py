@@ -505,7 +505,8 @@ def test_an_address_in_use_is_named(daemon: DaemonFactory, tmp_path: Path) -> No
 
     assert ended.returncode == 1
     assert ended.stderr == (
-        f"taskqueue: can't listen on {it.url}: Address already in use; is another daemon running?\n"
+        f"taskqueue: can't listen on {it.url}: Address already in use; stop the program that listens there, perhaps a "
+        "daemon, or name another address with --bind\n"
     )
 
 

@@ -82,7 +82,7 @@ PARTS_AT_ONCE: Final = 1000
 LINGER_MS: Final = 1000
 """Milliseconds for which a stopping daemon tries to transmit sent messages."""
 BIND_HINTS: Final = {
-    errno.EADDRINUSE: "; is another daemon running?",
+    errno.EADDRINUSE: "; stop the program that listens there, perhaps a daemon, or name another address with --bind",
     errno.ENODEV: "; this machine has no such address; an IPv6 address needs brackets: tcp://[::1]:7400",
 }
 """Advice on errors of binding an address."""
