@@ -116,8 +116,8 @@ def taskqueue() -> None:
     1.5h or 2d, a TIME "2027-01-31 18:00", 18:00, yesterday, now or unix seconds.
 
     The exit status is 0 if it worked, 1 if it did not (a line on stderr says why), 2 if the command was not
-    understood, or a setting is invalid, 77 if the daemon does not accept its key, or not for this, 130 after Ctrl-C,
-    141 if the reader of its output closed it early.
+    understood, or a setting is invalid, 77 if the daemon does not accept its key, or the key may not do this, 130
+    after Ctrl-C, 141 if the reader of its output closed it early.
 
     \b
     Example:

@@ -167,8 +167,8 @@ def authorise(
     """Let the owner of a key connect.
 
     PUBLIC is the public key that `key generate` printed, or the key file that it made. With --token the name gets a
-    token instead, for a user of the dashboard or a program that speaks HTTP; it is printed once. To the name there are
-    no projects but those that match one of --projects, in which * stands for any text.
+    token instead, for a user of the dashboard or a program that speaks HTTP; it is printed once. The name reaches only
+    projects that match one of --projects, in which * stands for any text.
 
     \b
     Example:
@@ -412,7 +412,7 @@ def rotate(name: str, public: str | None, token: bool, finish: bool, keys: Path)
 
     Add the new public key, which works beside the old one; give the clients the new key file; then --finish drops the
     old key, and connections that still use it are closed. With --token, a new token is printed instead. A name without
-    one gets its first one like that.
+    a token gets its first.
 
     \b
     Example:

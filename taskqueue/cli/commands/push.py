@@ -76,7 +76,7 @@ def _json(written: str) -> Any:
     help="Bounds of the time between recrawls, such as 1h 30d.",
 )
 @click.option("--repeat", type=int, help="Recrawls, at most.")
-@click.option("--itag", help="Mark; another one than last time runs finished tasks.")
+@click.option("--itag", help="Version of the page; a new one runs finished tasks.")
 @click.option("--job", metavar="NAME", help="Job of the tasks and of all that they lead to.")
 @click.option("--force-update", is_flag=True, help="Precedence over stored tasks; finished ones run again.")
 @click.option("--expires-at", type=times.moment, metavar="TIME", help="Latest time of the run.")

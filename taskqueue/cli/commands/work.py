@@ -59,7 +59,7 @@ def size(written: str) -> int:
 @click.option(
     "--prefetch",
     type=click.IntRange(min=0),
-    help="Tasks that wait here for a place (else 0.1s of work).",
+    help="Tasks that wait here for a place.  [default: 0.1s of work]",
 )
 @click.option(
     "--priority",
