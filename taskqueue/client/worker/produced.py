@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Raw
 
-from taskqueue.client.tasks.new_task import scheme_of
+from taskqueue.client.tasks.new_task import RELATIVE, scheme_of
 from taskqueue.client.tasks.pushes import as_new_task
 from taskqueue.client.tasks.reports import NewTasksGathered, Result
 from taskqueue.protocol.fields import NIL
@@ -58,7 +58,7 @@ def as_follow_up(item: Any) -> NewTask:
     Raises:
         WrongReturnError: the value makes no task.
     """
-    if isinstance(item, str) and ("\n" in item or not scheme_of(item)):
+    if isinstance(item, str) and ("\n" in item or not (scheme_of(item) or item.startswith(RELATIVE))):
         raise WrongReturnError(f"returned {_told(item)}, which is not a url; {EXPECTED}")
     try:
         return as_new_task(item)

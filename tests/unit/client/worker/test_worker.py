@@ -179,6 +179,10 @@ def test_what_can_be_no_result_is_a_failure(daemon: Daemon, returned: Callable[[
         (["http://a/", b"x"], "bytes b'x': expected a url"),
         ([[1]], "list [1]: "),
         (["mailto:a@b"], "leads to no page"),
+        (
+            ["/about"],
+            "url: '/about' is relative; taskqueue.links and urllib.parse.urljoin make links absolute; expected",
+        ),
     ],
 )
 @pytest.mark.parametrize("is_async", [False, True])
