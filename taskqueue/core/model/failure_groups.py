@@ -119,6 +119,7 @@ class FailureCount(Struct):
         scope: projects whose failures are counted; None: all.
         limit: number of groups requested.
         start, end: range of keys of failures yet to be counted.
+        cuts: ``cuts`` of its session when it began.
     """
 
     session: Session
@@ -129,6 +130,7 @@ class FailureCount(Struct):
     start: int
     end: int
     groups: FailureGroups
+    cuts: int
     scope: Scope | None = None
 
 

@@ -26,6 +26,7 @@ class SlotScan(Struct):
         session, n: session and number of the request.
         project: number of the project; ``division``: first number of its division.
         by, limit: order of the slots, and how many are wanted.
+        cuts: ``cuts`` of its session when it began.
         start: place, or number of the slot, from which the scan goes on; None if everything has been scanned.
         count: number of slots found.
         tasks: number of the slot at the end of the last page, and its tasks counted so far.
@@ -40,6 +41,7 @@ class SlotScan(Struct):
     division: int
     by: SlotSort
     limit: int
+    cuts: int
     start: int | None
     count: int = 0
     tasks: tuple[int, int] = (0, 0)

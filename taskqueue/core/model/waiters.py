@@ -36,6 +36,11 @@ WAITS_OF_SESSION: Final = 1000
 CUT_OFF: Final = "your rights were reduced, or your connection closed, while this request waited; send it again"
 
 
+def refusal_of(session: Session, n: int, cuts: int) -> ErrorReply | None:
+    """Return the reply to a request whose session was cut off since it had had so many ``cuts``; else None."""
+    return ErrorReply(n=n, code="forbidden", reason=CUT_OFF) if cuts != session.cuts else None
+
+
 class Waiter(NamedTuple):
     """Waiting request: its session, its number, and its time limit (boot-clock seconds).
 
@@ -57,7 +62,7 @@ class Waiter(NamedTuple):
     @property
     def refusal(self) -> ErrorReply | None:
         """Reply to it if its session was cut off while it waited, as it may do less by now; else None."""
-        return ErrorReply(n=self.n, code="forbidden", reason=CUT_OFF) if self.cuts != self.session.cuts else None
+        return refusal_of(self.session, self.n, self.cuts)
 
     @property
     def key(self) -> str:

@@ -10,6 +10,7 @@ Rules of counting:
 1. All failures before the request are counted. A turn scans one page, for one request; requests take turns.
 2. A repeat of a request in progress changes nothing.
 3. Failures of deleted projects are not counted; a reset project has no earlier failures.
+4. A request whose session is cut off meanwhile is refused, as its sender may do less by now.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from taskqueue.core.model.failure_groups import FailureCount, FailureGroups, Gro
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.session import Session
 from taskqueue.core.model.task import NO_FLOOR, SEQ_BITS, key_time, time_key
+from taskqueue.core.model.waiters import refusal_of
 from taskqueue.core.request_rule import RequestRule, asked_by
 from taskqueue.core.requests.pages import that_fit
 from taskqueue.core.state import State
@@ -93,7 +95,7 @@ def begin(turn: TurnState, session: Session, request: FailureList) -> None:
     groups = FailureGroups(request.by)
     state.pending.begin("failures")
     state.failure_counts[at] = FailureCount(
-        session, request.n, project, since, request.limit, start, end, groups, turn.caller.scope
+        session, request.n, project, since, request.limit, start, end, groups, session.cuts, turn.caller.scope
     )
 
 
@@ -109,16 +111,24 @@ def step(turn: TurnState) -> None:
     state = turn.state
     count = turn.due.counted
     if count is not None:
-        page = turn.found.failures[_page_ref(count)]
-        count.groups.add(page.failures, _projects_of(state, count, page))
-        count.start = page.next
         at = count.session.id, count.n
-        if page.next:
+        if refusal := refusal_of(count.session, count.n, count.cuts):
+            del state.failure_counts[at]
+            turn.send(count.session, refusal, after_sync=False)
+        elif _count(turn, count):
             state.failure_counts.move_to_end(at)
         else:
             del state.failure_counts[at]
             turn.send(count.session, _reply(state, count), after_sync=False)
     turn.more |= bool(state.failure_counts)
+
+
+def _count(turn: TurnState, count: FailureCount) -> bool:
+    """Count the failures of the page; return whether there are more."""
+    page = turn.found.failures[_page_ref(count)]
+    count.groups.add(page.failures, _projects_of(turn.state, count, page))
+    count.start = page.next
+    return page.next != 0
 
 
 def _projects_of(state: State, count: FailureCount, page: FoundFailures) -> Container[int]:

@@ -7,7 +7,8 @@ Rules:
 1. A turn scans one page, for one request; requests take turns.
 2. A repeat of a request in progress changes nothing.
 3. All ready tasks are counted if slots are sorted by their number; else up to COUNTED_MOST.
-4. If the project is deleted or divided otherwise meanwhile, the reply is an error.
+4. If the project is deleted or divided otherwise meanwhile, the reply is an error; so it is if the session is cut off,
+   as its sender may do less by now.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from taskqueue.core.model.slot_pace import SlotPace
 from taskqueue.core.model.slot_records import SlotRecord
 from taskqueue.core.model.slot_scan import Rank, SlotScan
 from taskqueue.core.model.task import SLOT_SHIFT
+from taskqueue.core.model.waiters import refusal_of
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, asked_by
 from taskqueue.core.requests.pages import that_fit
 from taskqueue.core.requests.slots import slots_of, stored_pace, stored_view, view_of
@@ -70,7 +72,7 @@ def begin(turn: TurnState, session: Session, request: SlotList) -> SlotListReply
     if len(state.slot_scans) >= SCANS_MOST:
         raise Rejected("full", f"slots are being listed for {SCANS_MOST} other requests already; ask again")
     start = slots.division << SLOT_SHIFT if request.by == "backlog" else slots.division
-    scan = SlotScan(session, request.n, project.number, slots.division, request.by, request.limit, start)
+    scan = SlotScan(session, request.n, project.number, slots.division, request.by, request.limit, session.cuts, start)
     state.slot_scans[at] = scan
     state.pending.begin("slot_list")
     return None
@@ -91,7 +93,10 @@ def step(turn: TurnState) -> None:
         project = state.projects.by_number.get(scan.project)
         slots = None if project is None else project.queue.slots
         state.slot_scans.move_to_end(at)
-        if project is None or slots is None or slots.division != scan.division:
+        if refusal := refusal_of(scan.session, scan.n, scan.cuts):
+            del state.slot_scans[at]
+            turn.send(scan.session, refusal, after_sync=False)
+        elif project is None or slots is None or slots.division != scan.division:
             del state.slot_scans[at]
             reason = "project: it was deleted or divided otherwise meanwhile; ask again"
             turn.send(scan.session, ErrorReply(n=scan.n, code="state", reason=reason), after_sync=False)

@@ -12,9 +12,10 @@ from taskqueue.protocol.callers import EVERYBODY, Caller
 from taskqueue.protocol.daemon import Verify
 from taskqueue.protocol.fetchers import Extend, Fetchers, FetchersReply, Hello, Release, TokensReply
 from taskqueue.protocol.fields import Peer
-from taskqueue.protocol.insight import Log, LogReply, Watch, WatchReply
+from taskqueue.protocol.insight import FailureList, Log, LogReply, Watch, WatchReply
 from taskqueue.protocol.messages import AnyRequest, Incoming
 from taskqueue.protocol.projects import ProjectDo
+from taskqueue.protocol.slots import SlotList
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply, TaskWait, TaskWaitReply
 from taskqueue.protocol.values import TaskReport
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
@@ -228,6 +229,22 @@ def test_what_an_owner_waits_for_is_not_told_once_it_may_do_less(world: World, w
     assert refused.code == "forbidden"
     assert isinstance(told[again.n], WatchReply | TaskWaitReply)
     assert world.scheduler._state.sessions["x"].waits == 0
+
+
+@pytest.mark.parametrize("asked", [FailureList(session="x", n=1), SlotList(session="x", n=1, project="news", all=True)])
+def test_what_an_owner_has_counted_is_not_told_once_it_may_do_less(
+    make_world: MakeWorld, asked: FailureList | SlotList
+) -> None:
+    world = make_world({"slot": {"by": "host"}})
+    world.caller = OURS
+    assert world.turn(asked) == []
+
+    (refused,) = world.turn(cut=[OURS.owner])
+
+    assert isinstance(refused, ErrorReply)
+    assert (refused.n, refused.code) == (1, "forbidden")
+    assert world.turn(replace(asked, session="y")) == []
+    assert not any(isinstance(each, ErrorReply) for each in world.turn())
 
 
 def test_the_key_comes_first_in_the_log_and_what_its_client_says_of_itself_behind_it(world: World) -> None:
