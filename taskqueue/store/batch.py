@@ -151,7 +151,8 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
 
 def _errors(attempts: Iterable[KeptAttempt]) -> Errors:
     """Collect the errors stored in the order of failed tasks; an error with its own kind is only in the history."""
-    return {(project, taskid): attempt.error for project, taskid, _, attempt in attempts if not attempt.kind}
+    last = {(project, taskid): attempt for project, taskid, _, attempt in attempts}
+    return {ref: attempt.error for ref, attempt in last.items() if not attempt.kind}
 
 
 def _order_value(task: Task, state: int, record: bytes, errors: Errors) -> bytes:

@@ -69,11 +69,13 @@ from taskqueue.store.records.format import META
 from taskqueue.store.records.layout import (
     FAMILIES,
     LAST_KEY,
+    ORDERS,
     SECRET_KEY,
     decode_project,
     encode,
     encode_lease,
     encode_spec,
+    error_at,
 )
 from tests.fields import fields_of
 from tests.memory_store import Disk, MemoryStore
@@ -576,6 +578,17 @@ def test_a_history_keeps_the_last_ten_attempts(ground: Ground, ledger: Ledger) -
     }
     assert found[4] == attempt("a", 4, "érror 4").attempt
     assert entries(ground.store) == {"history": 10}
+
+
+def test_the_order_of_failed_tasks_has_the_error_of_the_last_attempt_of_a_turn(ground: Ground, ledger: Ledger) -> None:
+    task = ready("a", 1)
+    keep_new(ledger, task)
+    last = KeptAttempt(P, "a", 1, Attempt(1e9, "failed", "f", 0.5, "500", "a kind that the error does not show"))
+
+    ledger.commit(WriteSet(moves=[moved(task, FAILED, time_key(60, 1))], attempts=[attempt("a", 0, "404"), last]))
+
+    [(_, value)] = ground.store.scan(ORDERS[FAILED], b"", LAST_KEY, 10)
+    assert error_at(value) is None, "only the history has one with a kind of its own"
 
 
 def test_histories_of_similar_taskids_and_other_projects_are_apart(ledger: Ledger) -> None:
