@@ -192,7 +192,8 @@ class TaskQueue:
         task.key = task.seq
         task.token = token
         task.lease = lease
-        task.unlisted = not task.kept_state and task.links is None
+        # Tasks of a job are counted by their records: see ``count_job``.
+        task.unlisted = not task.kept_state and task.links is None and not task.job
         self.processing.add(task, lease.slow_at)
         changes.touch(task)
         return wait

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import astuple, replace
 
 from taskqueue.core.model.needs import LOG_MOST, ChangeRecord, LogRef, Needs, PageRef
-from taskqueue.core.model.task import LIVE, PROCESSING, STATE_NAMES
+from taskqueue.core.model.task import LIVE, STATE_NAMES
 from taskqueue.core.model.windows import Counters, WindowSums
 from taskqueue.core.request_rule import Halves, RequestRule, asked, in_halves
 from taskqueue.core.requests.pages import of_stats
@@ -71,7 +71,7 @@ def count_job(turn: TurnState, request: JobCounts, wanted: Needs) -> Halves:
     """Answer with counts of the tasks of a job among the next tasks of a project, in the order of their taskids.
 
     Each page counts the tasks with taskids in its range, so that no task counts twice, whatever happens between pages.
-    Processing tasks are counted in memory: the store may lack their records by taskid.
+    Tasks of a job are never unlisted, so leases need not be scanned.
     """
     project = turn.state.projects.named(request.project)
     ref = PageRef(project.number, request.after, JOB_TASKS, whole=False, errors=False, job=request.job)
@@ -85,11 +85,8 @@ def count_job(turn: TurnState, request: JobCounts, wanted: Needs) -> Halves:
     for known in page.tasks:
         task = turn.find(project, known.taskid) or known
         is_dropped = task.state in LIVE and task.seq <= project.cleared
-        if task.job == request.job and task.state != PROCESSING and not is_dropped:
+        if task.job == request.job and not is_dropped:
             counts[STATE_NAMES[task.state]] += 1
-    for task in project.queue.processing.leased.values():
-        if task.job == request.job and request.after < task.taskid and (page.end or task.taskid <= page.last):
-            counts["processing"] += 1
     return JobCountsReply(n=request.n, counts=TaskCounts(**counts), next="" if page.end else page.last)
 
 

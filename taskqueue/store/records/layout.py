@@ -63,7 +63,8 @@ Rules:
    moves. Only a task with ``recrawl`` gets a new spec with each success, under a new seq.
 2. While a task is processing, its record in ``leases`` is true and the one in ``ids`` may be from before
    the dispatch. Its seq, its attempts, and that it is live, are always true in ``ids``. If it was dispatched in the
-   very turn that made it, ``ids`` doesn't have it at all yet (it is *unlisted*). This saves two writes a task.
+   very turn that made it, ``ids`` doesn't have it at all yet (it is *unlisted*), unless it has parents or a job. This
+   saves two writes a task.
 3. A record in ``ids`` has state and place, so it leads to the entry in the order and, by seq, to the spec; a bare task
    has neither, nor a history.
 
