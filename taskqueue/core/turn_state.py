@@ -252,6 +252,7 @@ class TurnState:
             session.suspects.pop(task.token, None)
         if session.slow:
             session.count_slow(-lease.is_slow)
+            state.projects.by_number[task.project].count_slow(-lease.is_slow)
         deferred = 0
         if lease.deferred is not None:
             deferred = deferred_bytes(lease.deferred)

@@ -55,10 +55,11 @@ ALWAYS_TOLD: Final = ("ready", "delayed", "processing")
 
 
 def pulse_line(pulse: ProjectPulse) -> str:
-    """Describe a project in a line, with the reason or end of a pause: ``news  running  2 ready, 0 delayed …  5/s``."""
+    """Describe a project in a line, with the reason or end of a pause: ``news  running  2 ready, … 1 slow  5/s``."""
     counts = TaskCounts(*pulse.counts)
     told = [(state, getattr(counts, state)) for state in STATES]
     tasks = ", ".join(f"{brief(count)} {state}" for state, count in told if count or state in ALWAYS_TOLD)
+    tasks += f", {brief(pulse.slow)} slow" if pulse.slow else ""
     pace = f"{pace_text(pulse.rate)}/s" if not pulse.bucket else pulse.bucket
     return "  ".join(part for part in (pulse.name, pulse.state, tasks, pace, pause_text(pulse)) if part)
 

@@ -390,6 +390,7 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
                 bucket="",
                 counts=(2, 0, 0, 1, 0, 0, 0),
                 totals=(3, 1, 1, 0, 0, 0),
+                slow=0,
             )
         ],
         gone=["old"],

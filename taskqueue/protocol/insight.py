@@ -147,6 +147,7 @@ class ProjectPulse(Struct, array_like=True, frozen=True, gc=False):
         counts: tasks by state, now: ready, delayed, processing, success, failed, cancelled, blocked.
         totals: events since it was created: new, selected, success, failed, retried, timeout.
         paused_until: unix seconds at which a user's pause ends; 0: no pause, or until ``resume``.
+        slow: processing tasks of which four fifths of the lease have passed.
     """
 
     name: str
@@ -159,6 +160,7 @@ class ProjectPulse(Struct, array_like=True, frozen=True, gc=False):
     counts: tuple[int, ...]
     totals: tuple[int, ...]
     paused_until: float = 0.0
+    slow: int = 0
 
 
 class ProjectChanges(Struct, frozen=True, omit_defaults=True):

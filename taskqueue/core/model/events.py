@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-EventKind = Literal["paused", "resumed", "finished", "error-burst", "growing", "damaged", "slot-full"]
+EventKind = Literal["paused", "resumed", "finished", "error-burst", "growing", "damaged", "slot-full", "slow"]
 
 EVENT_KINDS: tuple[str, ...] = get_args(EventKind)
 
@@ -23,7 +23,8 @@ class Event(Struct, frozen=True, gc=False):
             checks (see ``pause``); finished: its last live task has ended, recurring ones aside; error-burst: many
             attempts failed within five minutes; growing: a slot seems to get new tasks without end; damaged: the store
             has lost a part of a task, which is set aside or has failed; slot-full: a slot has had as many tasks as it
-            may, and a further one was rejected.
+            may, and a further one was rejected; slow: a task has run for four fifths of its lease, once in
+            five minutes.
         at: unix seconds.
         reason: one sentence for the operator.
     """

@@ -70,6 +70,9 @@ ALWAYS: Final = Hours(True, inf)
 
 DAY_SECONDS: Final = 86_400.0
 
+SLOW_SECONDS: Final = 300.0
+"""Seconds from an event about a slow task of a project to the next one, at least."""
+
 ON_FINISHED: Final = "on_finished"
 """Default taskid of a project's ``on_finished`` task."""
 
@@ -88,6 +91,8 @@ class Project:
         totals: events since the project was created.
         save_at: when its counters are to be saved (boot-clock seconds); inf if they have not changed since.
         bursting: True while many attempts fail, after the event was emitted.
+        slow: processing tasks of which it was noted that four fifths of their lease have passed.
+        slow_until: boot-clock seconds until which no further event about such a task is emitted.
         growing: unix seconds of the last event about a slot that seems to grow without end, by slot name.
         sampling: choice of the new tasks that are sampled for that.
         has_limits: True if limits on tasks may refuse a new one.
@@ -110,11 +115,11 @@ class Project:
     """
 
     __slots__ = (
-        "armed", "bucket", "bursting", "cleared", "counters", "counts_slots", "cron", "division", "early_waiters",
-        "fetch", "finished", "finisher", "growing", "has_limits", "has_ready", "holds", "hours", "idle_since",
-        "importing", "keeps", "layers", "linked", "making", "name", "newest", "number", "overrides",
-        "overrides_bytes", "pause", "queue", "sampling", "save_at", "settings", "shared", "state", "swept_to",
-        "ticks", "totals", "virtual", "waiters",
+        "armed", "bucket", "bursting", "cleared", "counters", "counts_slots", "cron", "division",
+        "early_waiters", "fetch", "finished", "finisher", "growing", "has_limits", "has_ready", "holds",
+        "hours", "idle_since", "importing", "keeps", "layers", "linked", "making", "name", "newest", "number",
+        "overrides", "overrides_bytes", "pause", "queue", "sampling", "save_at", "settings", "shared", "slow",
+        "slow_until", "state", "swept_to", "ticks", "totals", "virtual", "waiters",
     )  # fmt: skip
 
     def __init__(self, record: ProjectRecord, layers: Sequence[Layer], now: Boot) -> None:
@@ -129,6 +134,8 @@ class Project:
         self.counters = Counters(record.totals)
         self.save_at = inf
         self.bursting = False
+        self.slow = 0
+        self.slow_until = 0.0
         bucket_at = Boot(min(record.bucket_at, now))
         self.bucket = Bucket(self.settings.rate, self.settings.burst, record.bucket_level, bucket_at)
         low = int.from_bytes(record.ready_low, "big"), int.from_bytes(record.delayed_low, "big")
@@ -317,6 +324,17 @@ class Project:
     def old_at(self) -> float:
         """Return when finished tasks are past their retention (unix seconds), or a little later; inf if never."""
         return min(map(old_at, _of_over(self.queue.over_low), self.keeps), default=inf)
+
+    def count_slow(self, by: int) -> None:
+        """Count that many more processing tasks of which four fifths of the lease have passed, or fewer."""
+        self.slow += by
+
+    def note_slow(self, now: Boot) -> bool:
+        """Record that a processing task has become slow; return whether to emit an event, once in SLOW_SECONDS."""
+        if now < self.slow_until:
+            return False
+        self.slow_until = now + SLOW_SECONDS
+        return True
 
     def note_growing(self, slot: str, now: Wall) -> bool:
         """Record that a slot seems to grow without end; return whether to emit an event.

@@ -52,6 +52,7 @@ from taskqueue.protocol.messages import NO_MAP, Flaws
 from taskqueue.protocol.tasks import Done, DoneReply, ItemError, ReportOutcome
 from taskqueue.protocol.values import Again, Attempt, PageFacts, TaskReport
 from taskqueue.settings.settings import CRASHES_MOST
+from taskqueue.units import duration_text
 
 CRASHED: Final = "its fetcher fell silent while it ran"
 
@@ -171,9 +172,13 @@ def note_slow(turn: TurnState, project: Project, task: Task, lease: Lease) -> No
     """Note in the history of a task that four fifths of its lease have passed; the lease goes on."""
     session = turn.state.sessions[lease.session]
     session.count_slow(1)
+    project.count_slow(1)
     project.queue.note_slow(turn.changes, task)
     seconds = turn.now.boot - lease.selected_at
     turn.note_attempt(task, Attempt(turn.now.wall, "slow", session.label, seconds, SLOW))
+    if project.note_slow(turn.now.boot):
+        ran = f"has run for {duration_text(seconds)} at {session.label}"
+        turn.emit("slow", project, f"task {task.taskid!r} {ran}: {SLOW}")
 
 
 def give_back(turn: TurnState, project: Project, task: Task) -> None:

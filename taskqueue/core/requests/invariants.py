@@ -157,10 +157,16 @@ def _check_sums(project: Project) -> Iterator[str]:
         yield f"{queue.held_back} tasks are counted as waiting for a retry, {waiting} are in memory"
     if not 0 <= queue.held_back <= queue.counts[DELAYED]:
         yield f"{queue.held_back} of {queue.counts[DELAYED]} delayed tasks are counted as waiting for a retry"
+    if project.slow != (slow := sum(map(_is_slow, queue.processing.leased.values()))):
+        yield f"{project.slow} of its tasks are counted as slow, {slow} are"
     leases = (task.lease for task in queue.processing.leased.values())
     checks = sum(lease is not None and lease.check == pause.record.phase for lease in leases)
     if project.state == "checking" and pause.out != checks:
         yield f"{pause.out} checks are counted as processing, {checks} are"
+
+
+def _is_slow(task: Task) -> bool:
+    return task.lease is not None and task.lease.is_slow
 
 
 def _check_task(state: State, project: Project, task: Task, is_changed: bool) -> Iterator[str]:
@@ -205,7 +211,7 @@ def _check_session(state: State, session: Session) -> Iterator[str]:
             yield f"has task {task.taskid!r} by the lease of another session"
         if task.project not in state.projects.by_number:
             yield f"has task {task.taskid!r} of an unknown project"
-    slow = sum(task.lease is not None and task.lease.is_slow for task in session.leases.values())
+    slow = sum(map(_is_slow, session.leases.values()))
     if session.slow != slow:
         yield f"{session.slow} of its leases are counted as slow, {slow} are"
     if session.last_hello and session.label in state.drained and not session.draining:

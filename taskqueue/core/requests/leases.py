@@ -60,6 +60,7 @@ def extend(turn: TurnState, session: Session, message: Extend) -> TokensReply:
     for project, task in in_force:
         lease = lease_of(task)
         turn.state.sessions[lease.session].count_slow(-lease.is_slow)
+        project.count_slow(-lease.is_slow)
         project.queue.extend(turn.changes, task, now, Boot(now + (message.seconds or timeout_of(task, project))))
         turn.touch(project)
     return reply

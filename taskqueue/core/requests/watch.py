@@ -180,6 +180,7 @@ def pulse_of(project: Project) -> ProjectPulse:
         tuple(project.queue.counts[1:]),
         project.totals.row(),
         project.pause.record.until,
+        project.slow,
     )
 
 

@@ -20,6 +20,7 @@ FOR_A_TIME = replace(PAUSED, reason="", paused_until=1_700_000_600.0)
     ("pulse", "line"),
     [
         (NEWS, "news  running  2 ready, 0 delayed, 3 blocked, 1 processing, 40 success  5/s"),
+        (replace(NEWS, slow=1), "news  running  2 ready, 0 delayed, 3 blocked, 1 processing, 40 success, 1 slow  5/s"),
         (PAUSED, "shop  paused  0 ready, 0 delayed, 0 processing  crawl  20 failures in a row"),
         (FOR_A_TIME, "shop  paused  0 ready, 0 delayed, 0 processing  crawl  until 2023-11-14 22:23 UTC"),
         (replace(FOR_A_TIME, paused_until=1e30), "shop  paused  0 ready, 0 delayed, 0 processing  crawl  until 1e+30"),

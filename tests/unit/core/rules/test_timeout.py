@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from taskqueue.protocol.fetchers import Fetchers, FetchersReply
-from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.protocol.insight import Watch, WatchReply, Why, WhyReply
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import HOUR, bring, comes_after, rest, run_out
@@ -209,6 +209,39 @@ def test_slow_tasks_of_a_fetcher_are_counted_until_they_end_or_are_extended(worl
     fetcher.done("b")
 
     assert counted(world) == (0, 0)
+
+
+def test_watchers_see_how_many_tasks_of_a_project_are_slow(world: World) -> None:
+    world.push("news", task("a"), task("b"), task("c"))
+    fetcher = world.fetcher()
+    run_out(world, fetcher, 480)
+    assert watched(world) == {"news": 3, "shop": 0}
+    fetcher.extend("a")
+    fetcher.done("b")
+
+    assert watched(world) == {"news": 1, "shop": 0}
+    run_out(world, fetcher, 120)
+    assert watched(world) == {"news": 0, "shop": 0}
+
+
+def watched(world: World) -> dict[str, int]:
+    """Return the slow tasks of each project, as a watcher sees them."""
+    reply = world.ask(WatchReply, Watch(session="person", n=world.n(), seconds=0))
+    return {each.name: each.slow for each in reply.projects}
+
+
+def test_an_event_reports_a_slow_task_once_in_five_minutes(world: World) -> None:
+    world.push("news", task("a", timeout=100), task("b", timeout=200), task("c", timeout=500))
+    fetcher = world.fetcher()
+
+    run_out(world, fetcher, 370)
+    (event,) = [each for each in world.happened if each.kind == "slow"]
+    assert event.reason.startswith("task 'a' has run for ")
+    assert event.reason.endswith(" at fetcher: four fifths of its lease have passed")
+    run_out(world, fetcher, 30)
+
+    reasons = [each.reason for each in world.happened if each.kind == "slow"]
+    assert [reason.split()[1] for reason in reasons] == ["'a'", "'c'"]
 
 
 def counted(world: World) -> tuple[int, int]:
