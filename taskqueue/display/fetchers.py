@@ -7,7 +7,7 @@ from typing import Final
 
 from taskqueue.display.columns import ListColumn
 from taskqueue.display.counts import brief
-from taskqueue.display.notes import note_text
+from taskqueue.display.notes import SHORT_BAR_CHARS, note_line
 from taskqueue.hung_texts import brief_hung, hung_sentence, task_of
 from taskqueue.protocol.daemon import DaemonStatus
 from taskqueue.protocol.fetchers import Fetcher, FetcherPage
@@ -38,7 +38,7 @@ COLUMNS: Final[tuple[ListColumn[Fetcher], ...]] = (
     ListColumn("done", lambda view: f"{view.done:,}", "done"),
     ListColumn("failed", lambda view: f"{view.failed:,}", "failed"),
     ListColumn("silent", lambda view: duration_text(view.silent_seconds), "silent"),
-    ListColumn("note", lambda view: note_text(view.note), words=True),
+    ListColumn("note", lambda view: note_line(view.note, SHORT_BAR_CHARS), words=True),
     ListColumn("priority", lambda view: str(view.priority)),
     ListColumn("address", lambda view: view.address, words=True),
     ListColumn("projects", lambda view: wishes(view.projects), words=True),

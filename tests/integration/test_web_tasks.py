@@ -199,7 +199,7 @@ def test_a_task_that_runs_has_its_note_with_a_progress_bar_and_so_has_its_fetche
     assert facts(page)["Note"] == "25%"
     (bar,) = page.xpath("//dl[@class='facts']//progress")
     assert (bar.get("value"), bar.get("max")) == ("0.25", "1")
-    assert "25%" in [words(cell) for cell in pages.page("/fetchers").xpath("//td[@data-cell='note']")]
+    assert "[#....] 25%" in [words(cell) for cell in pages.page("/fetchers").xpath("//td[@data-cell='note']")]
 
 
 def test_a_task_that_is_over_has_its_result_and_can_be_retried(client: Client, pages: Pages) -> None:
