@@ -227,7 +227,7 @@ def test_an_export_of_a_known_project_is_refused(
     file.write_text("".join(json.dumps(line) + "\n" for line in LINES))
 
     assert main(["project", "import", "news", str(file), "--daemon", it.url]) == 1
-    assert 'there is a "news" already; delete it first with: taskqueue project delete news' in capsys.readouterr().err
+    assert 'there is a "news" already, and it is whole; to import it anew, delete it first' in capsys.readouterr().err
     assert main(["project", "import", "again", str(file), "--daemon", it.url]) == 0
 
 

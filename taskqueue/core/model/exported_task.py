@@ -23,7 +23,7 @@ from taskqueue.core.model.task import (
     Task,
     size_of,
 )
-from taskqueue.protocol.exports import COUNTED_MOST, ExportedTask, ExportedUpdate
+from taskqueue.protocol.exports import COUNTED_MOST, TOTALS_MOST, ExportedTask, ExportedUpdate
 from taskqueue.protocol.fields import MAX_EPOCH_SECONDS, MAX_RESULT_BYTES, MAX_TASKID_BYTES, NIL
 from taskqueue.protocol.values import CronRecord, EventTotals, PauseRecord
 
@@ -38,6 +38,8 @@ def flaw_of(task: ExportedTask) -> str:
         return f"taskid: expected at most {MAX_TASKID_BYTES} bytes"
     if any(len(parent.taskid.encode()) > MAX_TASKID_BYTES for parent in task.parents):
         return f"parents: expected taskids of at most {MAX_TASKID_BYTES} bytes"
+    if task.deferred is not None and task.state != "processing":
+        return f"deferred: a task that is {task.state} can't have an update that waits"
     if task.bare and task.result != NIL:
         return "a bare task can't have a result"
     if len(task.result) > MAX_RESULT_BYTES:
@@ -90,8 +92,9 @@ def check_numbers(totals: EventTotals | None, pause: PauseRecord | None, cron: M
     """
     records = {"totals": totals, "pause": pause} | {f"cron.{entry}": each for entry, each in cron.items()}
     for name, record in records.items():
+        most_counted = TOTALS_MOST if name == "totals" else COUNTED_MOST
         for field, said in ({} if record is None else msgspec.structs.asdict(record)).items():
             for value in said if isinstance(said, list) else [said]:
-                most = MAX_EPOCH_SECONDS if isinstance(value, float) else COUNTED_MOST
+                most = MAX_EPOCH_SECONDS if isinstance(value, float) else most_counted
                 if isinstance(value, int | float) and not 0 <= value <= most:
                     raise ValueError(f"{name}.{field}: expected a number from 0 to {most:,}")

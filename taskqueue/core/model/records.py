@@ -46,6 +46,7 @@ class ImportRecord(Struct, array_like=True):
         newest: True if ready tasks come with the newest of each priority first.
         state, pause: those of the project once it is whole.
         brought: number of parts that are there.
+        last_points: unix seconds of the last point of the history, by what it counts.
     """
 
     export: str
@@ -55,6 +56,7 @@ class ImportRecord(Struct, array_like=True):
     state: ProjectState
     pause: PauseRecord
     brought: int = 0
+    last_points: dict[Resolution, int] = field(default_factory=dict)
 
 
 class ProjectRecord(Struct, array_like=True):

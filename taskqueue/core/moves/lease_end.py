@@ -337,10 +337,10 @@ def _note_page(turn: TurnState, project: Project, task: Task, spec: Spec, page: 
         project.queue.withdraw(turn.changes, task)
     else:
         give_seq(turn, project, task)
-    task.respecify(_fitting(turn, project, spec.with_page(page)))
+    task.respecify(fitting(turn, project, spec.with_page(page)))
 
 
-def _fitting(turn: TurnState, project: Project, spec: Spec) -> Spec:
+def fitting(turn: TurnState, project: Project, spec: Spec) -> Spec:
     """Return the spec with facts about its page only if there is room for them beside the task's body."""
     page = spec.page
     if page is None or _room_for_body(turn, project, spec) - len(spec.body) >= VALIDATORS_BYTES:
@@ -399,7 +399,7 @@ def _differ(turn: TurnState, project: Project, task: Task, again: Again) -> None
     if again.body != NIL:
         was = turn.spec_of(task)
         spec = Spec(was.url, was.schedule, again.body.copy(), was.depth, was.page)
-        task.respecify(_fitting(turn, project, spec))
+        task.respecify(fitting(turn, project, spec))
 
 
 def _retry(

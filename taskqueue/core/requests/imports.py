@@ -10,8 +10,10 @@ Rules:
 4. Each task gets a new seq of those that are reserved when the import begins, by its place in the export.
 5. A processing task becomes ready, with unchanged retries; a deferred update is applied.
 6. Edges are kept, see ``edges.tie``. A parent in a project that the daemon does not know is refused.
-7. Limits on the number of tasks do not apply; the settings must be valid, and each task must fit into a message.
-8. Points of the history become the project's, but for the minute and hour under way. Sums over all projects stay.
+7. Limits on the number of tasks do not apply; the settings must be valid, and each task must fit into a message. Facts
+   about its page are left out if there is no room for them.
+8. Points of the history become the project's, but for the minute and hour under way. They come in the order of their
+   times, so that none counts twice. Sums over all projects stay.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from taskqueue.core.model.project import Project, new_record
 from taskqueue.core.model.records import ImportRecord
 from taskqueue.core.model.task import LIVE
 from taskqueue.core.moves import change_log, edges, slots
+from taskqueue.core.moves.lease_end import fitting
 from taskqueue.core.moves.projects import add_project, check_another, check_settings, note_pause
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, Who, asked_for_change
 from taskqueue.core.requests.projects import check_joined
@@ -47,7 +50,10 @@ RECORD_BYTES: Final = 128 << 10
 """Bytes of the pause and the cron entries of an imported project: each turn that touches it writes them."""
 
 TASK_MS: Final = 0.03
-"""Milliseconds that a task of a step takes, about."""
+"""Milliseconds that a task of a step takes, or a point, about."""
+
+DETAIL_MS: Final = 0.01
+"""Milliseconds that a parent of a task takes, about."""
 
 BEGIN_MS: Final = SLOW_MS / 2
 """Milliseconds that the beginning takes: its settings are checked as those of ``project-set``."""
@@ -77,11 +83,15 @@ def take_step(turn: TurnState, by: Who, request: ProjectImport) -> ImportReply:
     if end > unfinished.parts:
         raise Rejected("state", f"first: the export has {unfinished.parts} parts, and this step goes to {end}")
     skipped = first - request.first
+    points = request.points[max(0, skipped - len(request.tasks)) :]
     _check_tasks(turn, project, request.tasks, skipped)
+    _check_points(unfinished, request, points)
     known = 0
     for index, each in enumerate(request.tasks[skipped:], first):
         known += not _bring(turn, project, each, seq_for(unfinished, index, each))
-    _bring_points(turn, project, request, request.points[max(0, skipped - len(request.tasks)) :])
+    if points:
+        _bring_points(turn, project, request, points)
+        unfinished.last_points[request.every] = points[-1].at
     project.note_brought(max(first, end))
     turn.touch(project)
     if project.importing is None:
@@ -98,7 +108,9 @@ def _import_of(request: ProjectImport, project: Project) -> ImportRecord:
     name, unfinished = project.name, project.importing
     if unfinished is None:
         raise Rejected(
-            "state", f'project: there is a "{name}" already; delete it first with: taskqueue project delete {name}'
+            "state",
+            f'project: there is a "{name}" already, and it is whole; to import it anew, delete it first with: '
+            f"taskqueue project delete {name}",
         )
     if unfinished.export != request.export:
         raise Rejected(
@@ -157,15 +169,15 @@ def _begin(turn: TurnState, by: Who, request: ProjectImport) -> Project:
     check_settings(state, name, overrides)
     check_joined(turn, overrides)
     _check_numbers(turn, said)
+    first_seq = state.reserve_numbers(2 * said.parts)
     layers = state.layers(name)
     record = new_record(turn.new_project_number(), name, merge(*layers, overrides), now.boot)
     record.overrides, record.state, record.bucket_level = overrides, "paused", 0.0
     record.totals = said.totals or record.totals
     record.cron, record.finished = dict(said.cron), said.finished
     record.importing = ImportRecord(
-        request.export, said.parts, state.reserve_numbers(2 * said.parts), said.newest, said.state,
-        said.pause or PauseRecord(),
-    )  # fmt: skip
+        request.export, said.parts, first_seq, said.newest, said.state, said.pause or PauseRecord()
+    )
     project = Project(record, layers, now.boot)
     add_project(turn, project)
     state.grand_totals.bring_back(project.totals.row())
@@ -223,6 +235,8 @@ def _check_tasks(turn: TurnState, project: Project, tasks: Sequence[ExportedTask
             said = f"{len(update.body)} bytes, at most {max(0, room)} are taken with this url"
             raise Rejected("too-large", f"tasks[{index}].body: {said}")
         for name, taskid in _parents(project.name, each):
+            if (name, taskid) == (project.name, each.taskid):
+                raise Rejected("malformed", f"tasks[{index}].parents: {taskid} would wait for itself")
             of = turn.state.projects.by_name.get(name)
             if name and of is None:
                 hint = f"import it first, or make it with: taskqueue project start {name}"
@@ -232,12 +246,28 @@ def _check_tasks(turn: TurnState, project: Project, tasks: Sequence[ExportedTask
                 raise Rejected("damaged", f"tasks[{index}].parents: {reason}")
 
 
+def _check_points(unfinished: ImportRecord, request: ProjectImport, points: Sequence[ExportedPoint]) -> None:
+    """Check that points of the history are of later and later minutes or hours.
+
+    Raises:
+        Rejected: one is not; the reason names its index.
+    """
+    seconds = SECONDS[request.every]
+    last = unfinished.last_points.get(request.every, -1)
+    for index, point in enumerate(points, len(request.points) - len(points)):
+        if point.at // seconds <= last // seconds:
+            raise Rejected("malformed", f"points[{index}].at: expected a later {request.every} than that of {last}")
+        last = point.at
+
+
 def _bring(turn: TurnState, project: Project, said: ExportedTask, seq: int) -> bool:
     """Take in a task; return False if the project has it already."""
     if turn.find(project, said.taskid) is not None:
         return False
     changes, queue = turn.changes, project.queue
     task, state = made_task(said, project.number, seq)
+    if task.spec is not None and task.spec.page is not None:
+        task.respecify(fitting(turn, project, task.spec))
     if said.parents:
         marks = {ref: parent.state for ref, parent in zip(_parents(project.name, said), said.parents, strict=True)}
         task.tie(edges.tie(turn, project, said.taskid, marks, said.on_parent_failure, dropped=said.dropped))
@@ -268,14 +298,18 @@ def _bring_points(turn: TurnState, project: Project, request: ProjectImport, poi
     kept.slices += series.bring(project.number, rows, sums)
 
 
+def _milliseconds(request: ProjectImport) -> float:
+    details = sum(len(task.parents) for task in request.tasks)
+    parts = len(request.tasks) + len(request.points)
+    return TASK_MS * parts + DETAIL_MS * details + BEGIN_MS * bool(request.begin)
+
+
 REQUESTS: Final = (
     RequestRule(
         ProjectImport,
         asked_for_change(take_step),
         _need,
         grows=True,
-        slow_ms_of=lambda request: (
-            TASK_MS * (len(request.tasks) + len(request.points)) + BEGIN_MS * bool(request.begin)
-        ),
+        slow_ms_of=_milliseconds,
     ),
 )

@@ -464,22 +464,24 @@ class _EdgeImporter:
             number=number, on_failure=POLICIES.index(line.on_parent_failure), dropped=line.dropped
         )
         is_told = False
-        for each in line.parents:
-            parent = self._ref(line, each)
+        for parent, state in {self._ref(line, each): each.state for each in line.parents}.items():
+            if parent == child:
+                raise ValueError(f"parents: {line.taskid} would wait for itself")
+            mark = state
             known = self._tasks.get(parent)
             if known is not None:
                 self._have_children(known)
             elif parent.project != DELETED_PROJECT and parent not in self._awaited:
                 self._awaited[parent] = None
                 self._writes.awaited[parent] = True
-            state = each.state
             if state == UNSATISFIED and known is not None:
                 # A daemon is to satisfy the edges of a task that may be dropped then.
-                state = SATISFIED if known.state == SUCCESS and links.on_failure != ONLY else UNSATISFIED
-                is_told |= state == UNSATISFIED and known.state in OVER
-            links.missing += state == UNSATISFIED
-            links.needed |= state == OVERLOOKED
-            self._writes.edges[Edge(child, parent)] = Mark(state, number)
+                mark = SATISFIED if known.state == SUCCESS and links.on_failure != ONLY else UNSATISFIED
+                is_told |= mark == UNSATISFIED and known.state in OVER
+            is_told |= mark == UNSATISFIED and parent.project == DELETED_PROJECT
+            links.missing += mark == UNSATISFIED
+            links.needed |= mark == OVERLOOKED
+            self._writes.edges[Edge(child, parent)] = Mark(mark, number)
             self._writes.new_edges[Edge(child, parent)] = None
         if is_told:
             self._writes.propagations[number] = Propagation(number, "edges", *child)

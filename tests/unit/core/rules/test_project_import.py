@@ -26,9 +26,10 @@ from taskqueue.protocol.exports import (
 )
 from taskqueue.protocol.flows import FlowStage
 from taskqueue.protocol.insight import HistoryReply, Log, LogReply, StatsHistory, Why, WhyReply
-from taskqueue.protocol.operations import OperationReply
+from taskqueue.protocol.message_room import room_beside
+from taskqueue.protocol.operations import OperationReply, OperationShow, Rerun
 from taskqueue.protocol.projects import GroupDo, ProjectDo
-from taskqueue.protocol.values import EventTotals, PauseRecord, Schedule, TaskCounts, TaskOf
+from taskqueue.protocol.values import EventTotals, PageFacts, PauseRecord, Schedule, TaskCounts, TaskOf
 from taskqueue.store.tools.export_format import MESSAGEPACK, VERSION, overrides_of, packed_task
 from taskqueue.store.tools.exporter import IN_ORDER, export_lines
 from taskqueue.store.tools.store_stats import project_records
@@ -275,7 +276,7 @@ def test_a_step_that_leaves_parts_out_or_goes_past_the_last_one_is_refused(world
 
 def test_an_import_into_a_known_project_or_beside_another_one_is_refused(world: World) -> None:
     export = Export([exported("a")])
-    assert refusal(world, export.beginning(world)).startswith('state: project: there is a "news" already; delete it')
+    assert refusal(world, export.beginning(world)).startswith('state: project: there is a "news" already, and it is w')
     assert refusal(world, export.step(world, 0, 1)).startswith('state: project: there is a "news" already')
     delete(world)
     assert refusal(world, export.step(world, 0, 1)).startswith(
@@ -417,6 +418,24 @@ def test_an_imported_success_does_not_run_again_and_a_bare_one_stays_bare(world:
     assert (world.show("b").state, world.show("b").bare_since, world.show("a").pushed_at) == ("failed", 9.0, 77.0)
 
 
+def test_facts_about_a_page_that_do_not_fit_beside_the_body_are_left_out(make_world: MakeWorld) -> None:
+    world = make_world(max_message=1 << 19)
+    url, long = "http://example.org/a", "\U0001f577" * 256
+    room = room_beside(url, Schedule(), 1 << 19)
+    page = PageFacts(60.0, long, long, long)
+    tasks = [
+        ExportedTask(taskid, "ready", url, body=Raw(encode("x" * (size - 5))), page=page)
+        for taskid, size in (("a", room), ("b", 100_000))
+    ]
+    delete(world)
+
+    Export(tasks).restore(world)
+
+    fetcher = world.fetcher(projects=["news"])
+    assert [(each, fetcher.held[each].etag) for each in "ab"] == [("a", ""), ("b", long)]
+    assert max(len(encode(message)) for message in fetcher.messages) <= 1 << 19
+
+
 def test_no_limit_on_the_number_of_tasks_keeps_a_task_from_being_imported(world: World) -> None:
     delete(world)
 
@@ -436,6 +455,12 @@ def test_no_limit_on_the_number_of_tasks_keeps_a_task_from_being_imported(world:
         (
             exported("x", parents=[ExportedParent("y", 0, "no")]),
             "unknown-project: tasks[1].parents: there is no project",
+        ),
+        (exported("x", "blocked", parents=[ExportedParent("x")]), "malformed: tasks[1].parents: x would wait for its"),
+        (exported("x", parents=[ExportedParent("x", 1, "news")]), "malformed: tasks[1].parents: x would wait for its"),
+        (
+            exported("x", body=packed("x" * 8_380_000), deferred=ExportedUpdate("http://b/")),
+            "malformed: tasks[1]: deferred: a task that is ready can't have an update",
         ),
     ],
 )
@@ -458,6 +483,7 @@ def test_a_step_with_a_task_that_cannot_be_taken_is_refused_as_a_whole(
         ({"settings": Raw(encode([1]))}, "malformed: begin.settings: expected map, got array"),
         ({"settings": Raw(encode({"user_agent": "x" * 70_000}))}, "setting: begin.settings: 70017 bytes"),
         ({"totals": EventTotals(new=-1)}, "malformed: begin.totals.new: "),
+        ({"totals": EventTotals(success=2**43)}, "malformed: begin.totals.success: expected a number from 0 to 8,796,"),
         ({"pause": PauseRecord(reason="x" * 140_000)}, "too-large: begin: pause and cron"),
     ],
 )
@@ -468,6 +494,24 @@ def test_a_project_that_cannot_be_is_not_begun(world: World, project: dict[str, 
 
     assert said.startswith(reason), said
     assert "news" not in world.scheduler._state.projects.by_name
+
+
+def test_imports_begun_over_and_over_leave_half_of_the_numbers_of_an_epoch(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taskqueue.core.state.RESERVED_TO", 50_000)
+    large = Export()
+    large.project = ExportedProject(10_000)
+    delete(world)
+    for _ in range(2):
+        large.begin(world)
+        delete(world)
+
+    assert refusal(world, large.beginning(world)).startswith("full: begin.parts: no 20,000 numbers are left to reserve")
+    assert world.push("shop", task("a")) == ["new"]
+    Export([exported("a")]).restore(world)
+    world.restart()
+    assert large.begin(world, "back").parts == 10_000
 
 
 # ------------------------------------------------------------------------------------------------ dependencies
@@ -512,6 +556,25 @@ def test_a_parent_that_fails_or_has_failed_reaches_its_imported_children(world: 
             "child": "failed", "runs": "ready", "waits": "blocked", "gone": "failed", "overlooked": "ready",
             "bad": "failed",
         }  # fmt: skip
+
+
+def test_a_cycle_in_an_edited_export_blocks_its_own_tasks_only(world: World) -> None:
+    delete(world)
+    parents = {"a": "b", "b": "a", "c": "b", "d": ""}
+    tasks = [
+        exported(taskid, "blocked" if parent else "ready", parents=[ExportedParent(parent)] if parent else [])
+        for taskid, parent in parents.items()
+    ]
+
+    Export(tasks).restore(world)
+
+    assert order(world) == ["d"]
+    rerun = Rerun(session="ops", n=world.n(), project="news", taskid="a", scope="downstream")
+    begun = world.ask(OperationReply, rerun).operation
+    ended = world.ask(OperationReply, OperationShow(session="ops", n=world.n(), id=begun.id)).operation
+    assert ended.ended_at > 0
+    assert world.counts() == TaskCounts(blocked=3, success=1)
+    delete(world)
 
 
 def test_what_runs_only_after_a_failure_comes_back_as_it_was(world: World) -> None:
@@ -670,6 +733,24 @@ def test_points_that_the_daemon_has_nothing_of_are_added_and_older_ones_left_out
     Export(points=points).restore(world)
 
     assert history(world, "news") == history(world, None) == [((hour - 5) * HOUR, 1)]
+
+
+def test_points_of_the_history_come_in_the_order_of_their_times_so_that_none_counts_twice(world: World) -> None:
+    hour = int(world.now.wall // HOUR)
+    events = (1, 0, 0, 0, 0, 0)
+    points = [ExportedPoint((hour - back) * 3600, events) for back in (5, 4)]
+    export = Export(points=[*points, ExportedPoint((hour - 4) * 3600 + 60, events)])
+    delete(world)
+    export.begin(world)
+    export.bring(world, 0, 2)
+
+    world.restart()
+    assert refusal(world, export.step(world, 2, 3)).startswith("malformed: points[0].at: expected a later hour than")
+    export.bring(world, 0, 2)
+    back = Export(points=points[::-1])
+    back.begin(world, "back")
+    assert refusal(world, back.step(world, 0, 2, "back")).startswith("malformed: points[1].at: expected a later hour")
+    assert history(world, "news") == [((hour - 5) * HOUR, 1), ((hour - 4) * HOUR, 1)]
 
 
 def test_the_totals_of_an_imported_project_are_no_events_of_this_minute(world: World) -> None:

@@ -119,6 +119,40 @@ def test_what_waits_for_a_task_of_a_deleted_project_waits_on_after_an_import(wor
     assert world.show("patient").state == "blocked"
 
 
+def edited(*tasks: str) -> list[bytes]:
+    """Make an export of the project news with these tasks, each a few fields, as an editor might."""
+    lines = [f'{{"project":"news","url":"u",{each}}}' for each in tasks]
+    first, last = '{"taskqueue":6,"projects":[{"name":"news"}]}', f'{{"tasks":{len(tasks)}}}'
+    return [line.encode() for line in (first, *lines, last)]
+
+
+def test_a_parent_that_an_export_names_twice_counts_once(world: World) -> None:
+    child = '"taskid":"child","state":"blocked","parents":[["parent"],["parent",0,"news"]]'
+    disk = imported(edited('"taskid":"parent","state":"ready"', child))
+    assert problems(disk) == []
+
+    world = lived_on(world, disk)
+    fetcher = world.fetcher(name="another")
+    fetcher.done("parent")
+    fetcher.hello()
+    assert "child" in fetcher.held
+
+
+def test_a_task_of_an_export_that_would_wait_for_itself_is_refused() -> None:
+    with pytest.raises(BadLine, match="line 2: parents: a would wait for itself"):
+        imported(edited('"taskid":"a","state":"blocked","parents":[["a"]]'))
+
+
+def test_a_parent_whose_project_was_deleted_has_failed_after_an_import(world: World) -> None:
+    fails = '"taskid":"fails","state":"blocked","parents":[["gone",0,""]]'
+    runs = '"taskid":"runs","state":"blocked","parents":[["gone",0,""]],"on_parent_failure":"run"'
+
+    world = lived_on(world, imported(edited(fails, runs)))
+
+    assert (world.show("fails").state, world.show("runs").state) == ("failed", "ready")
+    assert problems(world.disk) == []
+
+
 def test_children_of_a_task_that_was_imported_before_them_are_satisfied_by_its_success(world: World) -> None:
     lines = exported(world)
     over = [line for line in lines if b'"state":"success"' in line or line in (lines[0], lines[-1])]
