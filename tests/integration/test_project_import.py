@@ -218,6 +218,21 @@ def test_a_damaged_export_is_refused_with_its_line_and_leaves_nothing_runnable(
     assert [(each["state"], each["counts"]) for each in views if each["name"] == "news"] in ([], [("paused", {})])
 
 
+def test_an_export_in_a_pipe_is_refused_before_anything_is_made(
+    daemon: DaemonFactory, peer: PeerFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    it = daemon()
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as pipe:
+        pipe.write("".join(json.dumps(line) + "\n" for line in LINES))
+
+    assert main(["project", "import", "news", f"/dev/fd/{reading}", "--daemon", it.url]) == 1
+
+    os.close(reading)
+    assert f"/dev/fd/{reading}: it is read twice, so it can't be a pipe" in capsys.readouterr().err
+    assert peer(it).ask("status").get("projects", []) == []
+
+
 def test_an_export_of_a_known_project_is_refused(
     daemon: DaemonFactory, peer: PeerFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -459,17 +459,17 @@ def import_project(project: str, file: str, daemon: Daemon) -> None:
     from taskqueue.cli.input.export_file import ExportFile
     from taskqueue.cli.input.store import progress_bar
 
+    known = 0
     try:
         export = ExportFile(file)
+        with daemon.client() as client, progress_bar("parts", export.parts) as progress:
+            begun = client.projects.import_step(project, export.hash, export.project())
+            for step in export.steps(begun.brought):
+                known += _import(client, project, file, export, step)
+                progress(step.first + len(step.numbers))
+            view = client.projects.get(project)
     except StoreError as error:
         raise click.ClickException(f"{file}: {error}") from None
-    with daemon.client() as client, progress_bar("parts", export.parts) as progress:
-        begun = client.projects.import_step(project, export.hash, export.project())
-        known = 0
-        for step in export.steps(begun.brought):
-            known += _import(client, project, file, export, step)
-            progress(step.first + len(step.numbers))
-        view = client.projects.get(project)
     before = f", {begun.brought:,} of {export.parts:,} parts were there" if begun.brought < export.parts else ""
     rest = f", {tasks(known)} known already" if known else ""
     say(f"{project}: brought in {tasks(export.tasks)}{rest}{before if begun.brought else ''}; it is {view.state}")

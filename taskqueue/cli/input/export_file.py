@@ -2,12 +2,14 @@
 
     file ──read once, and checked whole──► ExportFile ──read again──► steps, each with the numbers of its lines
 
-So a damaged file is refused before anything of it is imported.
+So a damaged file is refused before anything of it is imported, and one that changes meanwhile before its last step.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Iterator
 from hashlib import blake2b
 from io import BufferedReader
@@ -127,12 +129,14 @@ class ExportFile:
 
         Raises:
             OSError: it can't be read.
-            BadLine: it is damaged, of a newer version, or has not exactly one project.
+            BadLine: it is a pipe, damaged, of a newer version, or has not exactly one project.
         """
         self._path = path
         self.parts = self.tasks = 0
         digest = blake2b(digest_size=HASH_BYTES)
         with open(path, "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise BadLine("it is read twice, so it can't be a pipe; save it to a file first")
             self._form = form = detect_format(file.peek(1))
             self.unit = form.unit
             numbered = enumerate(self._hashed(file, digest), 1)
@@ -153,9 +157,15 @@ class ExportFile:
         )
 
     def steps(self, first: int) -> Iterator[Step]:
-        """Yield the steps that bring the parts after the first ones."""
+        """Yield the steps that bring the parts after the first ones.
+
+        Raises:
+            OSError: the file can't be read.
+            BadLine: the file has changed; the last step has not been yielded.
+        """
+        digest = blake2b(digest_size=HASH_BYTES)
         with open(self._path, "rb") as file:
-            numbered = enumerate(parts_of(file, self._form, LONGEST_BYTES // LONGEST_TIMES), 1)
+            numbered = enumerate(self._hashed(file, digest), 1)
             first_line(numbered, self._form)
             rest = islice(enumerate(self._read(numbered)), first, None)
             step, size, edges = Step(first), 0, 0
@@ -168,6 +178,8 @@ class ExportFile:
                     step, size, edges = Step(index), 0, 0
                 step.add(number, part)
                 size, edges = size + more, edges + new_edges
+            if digest.hexdigest() != self.hash:
+                raise BadLine("it has changed meanwhile; delete the project, and import it again")
             if step.numbers:
                 yield step
 
