@@ -27,7 +27,7 @@ from taskqueue.protocol.fields import (
     ProjectName,
     TaskId,
 )
-from taskqueue.protocol.values import PLAIN, CronRecord, EventTotals, PageFacts, PauseRecord, Schedule
+from taskqueue.protocol.values import PLAIN, Attempt, CronRecord, EventTotals, PageFacts, PauseRecord, Schedule
 
 MAX_PARTS: Final = 1_000
 """Most tasks, and most points, in one step of an import."""
@@ -107,6 +107,7 @@ class ExportedTask(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
         pushed_at: whole unix seconds of the first push; 0: unknown.
         dropped: cancelled because it runs ``only`` after a failure and there was none, or depends on such a task.
         job: name of the run that it came by; empty: none.
+        attempts: how its last attempts ended, the oldest first; at most ten.
     """
 
     taskid: TaskId
@@ -133,6 +134,7 @@ class ExportedTask(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     pushed_at: Annotated[int, Meta(ge=0, le=2**32 - 1)] = 0
     dropped: bool = False
     job: AnyJob = ""
+    attempts: list[Attempt] = []
 
 
 class ExportedProject(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -244,6 +244,7 @@ def test_an_export_of_a_known_project_is_refused(
     assert main(["project", "import", "news", str(file), "--daemon", it.url]) == 1
     assert 'there is a "news" already, and it is whole; to import it anew, delete it first' in capsys.readouterr().err
     assert main(["project", "import", "again", str(file), "--daemon", it.url]) == 0
+    assert capsys.readouterr().out.endswith("it is running; left behind: the attempts of its tasks, and its flows\n")
 
 
 def test_an_importer_that_is_killed_leaves_a_project_that_says_so(pages: tuple[Daemon, Peer], tmp_path: Path) -> None:

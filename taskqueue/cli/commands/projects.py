@@ -447,7 +447,7 @@ def import_project(project: str, file: str, daemon: Daemon) -> None:
     The daemon runs, and must not know the project. FILE is an export of one project, in either format, such as by
     `taskqueue store export news --store BACKUP -o FILE`; PROJECT need not be its former name. Until all of it is there
     the project is paused, and then in the state that it had. Processing tasks become ready. What was never exported
-    stays away: attempts, leases, flows, operations and overrides of slots.
+    stays behind: leases, flows, which the last line counts, operations and overrides of slots.
 
     An interrupted import is continued by the same command, and dropped by `taskqueue project delete`.
 
@@ -472,7 +472,8 @@ def import_project(project: str, file: str, daemon: Daemon) -> None:
         raise click.ClickException(f"{file}: {error}") from None
     before = f", {begun.brought:,} of {export.parts:,} parts were there" if begun.brought < export.parts else ""
     rest = f", {tasks(known)} known already" if known else ""
-    say(f"{project}: brought in {tasks(export.tasks)}{rest}{before if begun.brought else ''}; it is {view.state}")
+    left = f"; left behind: {export.left_behind}" if export.left_behind else ""
+    say(f"{project}: brought in {tasks(export.tasks)}{rest}{before if begun.brought else ''}; it is {view.state}{left}")
 
 
 def _import(client: Client, project: str, file: str, export: ExportFile, step: Step) -> int:

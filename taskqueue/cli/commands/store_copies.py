@@ -211,9 +211,9 @@ def export(
 
     The daemon may run meanwhile.
 
-    Writes what another store needs to go on: url, state, schedule and body of all tasks, finished ones included, and,
-    without --state, the history by the minute and the hour. Attempts and leases are left out. The first line names the
-    format and the projects, the last one counts the tasks.
+    Writes what another store needs to go on: url, state, schedule, body and attempts of all tasks, finished ones
+    included, and, without --state, the history by the minute and the hour. Leases and flows are left out. The first
+    line names the format and the projects, the last one counts the tasks.
 
     If the name of FILE ends in .msgpack, MessagePack maps are written instead: faster, smaller, and with bodies as
     unchanged bytes.

@@ -20,12 +20,14 @@ from msgspec import Raw
 from msgspec.msgpack import encode
 
 from taskqueue.core.model.exported_task import check_numbers, flaw_of
+from taskqueue.display.counts import tasks
 from taskqueue.protocol.choices import Resolution
 from taskqueue.protocol.exports import ExportedPoint, ExportedProject, ExportedTask
 from taskqueue.protocol.fields import MAX_EDGES, NIL
 from taskqueue.protocol.value_stream import LONGEST_BYTES, LONGEST_TIMES, BrokenStream, lines, values
 from taskqueue.store.tools.export_format import (
     MESSAGEPACK,
+    NO_ATTEMPTS_MOST,
     ExportFormat,
     FirstLine,
     TaskLine,
@@ -155,6 +157,17 @@ class ExportFile:
         return ExportedProject(
             self.parts, line.state, settings, line.totals, line.pause, line.cron, line.finished, line.newest
         )
+
+    @property
+    def left_behind(self) -> str:
+        """Parts of the project that the export lacks, so that an import can't bring them back; empty if it has all."""
+        (line,) = self._first.projects
+        if self._first.taskqueue <= NO_ATTEMPTS_MOST:
+            return "the attempts of its tasks, and its flows"
+        if not line.flows:
+            return ""
+        unmade = f", with {tasks(line.unmade)} still to be made" if line.unmade else ""
+        return ("1 flow" if line.flows == 1 else f"{line.flows:,} flows") + unmade
 
     def steps(self, first: int) -> Iterator[Step]:
         """Yield the steps that bring the parts after the first ones.

@@ -1,31 +1,47 @@
 """Tasks and projects out of an export, as values for its two importers: that of a store, and that of a daemon.
 
 ExportedTask ──► Task, with a new seq, without edges        processing ──► ready; a deferred update is applied
+             └─► its attempts, in its history; a final success in its order
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
+from taskqueue.core.model.attempt_records import as_kept
+from taskqueue.core.model.records import KeptAttempt
 from taskqueue.core.model.recrawl_interval import as_replaced
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import (
+    ATTEMPTS_KEPT,
     DELAYED,
     LIVE,
     PROCESSING,
     READY,
     RETRIED_MOST,
     STATE_NAMES,
+    SUCCESS,
     TASK_BYTES,
     Task,
     size_of,
 )
 from taskqueue.protocol.exports import COUNTED_MOST, TOTALS_MOST, ExportedTask, ExportedUpdate
-from taskqueue.protocol.fields import MAX_EPOCH_SECONDS, MAX_RESULT_BYTES, MAX_TASKID_BYTES, NIL
-from taskqueue.protocol.values import CronRecord, EventTotals, PauseRecord
+from taskqueue.protocol.fields import (
+    MAX_EPOCH_SECONDS,
+    MAX_ERROR_CHARS,
+    MAX_KIND_CHARS,
+    MAX_RESULT_BYTES,
+    MAX_TASKID_BYTES,
+    NIL,
+)
+from taskqueue.protocol.values import Attempt, CronRecord, EventTotals, PauseRecord
+
+FETCHER_CHARS: Final = 128
+"""Longest name of a fetcher, or pseudonym."""
 
 
 def flaw_of(task: ExportedTask) -> str:
@@ -44,7 +60,19 @@ def flaw_of(task: ExportedTask) -> str:
         return "a bare task can't have a result"
     if len(task.result) > MAX_RESULT_BYTES:
         return f"result: {len(task.result):,} bytes; at most {MAX_RESULT_BYTES:,} are allowed"
+    if task.bare and task.attempts:
+        return "a bare task can't have attempts"
+    if len(task.attempts) > ATTEMPTS_KEPT:
+        return f"attempts: {len(task.attempts):,}; at most {ATTEMPTS_KEPT} are kept"
+    if not all(map(_can_be, task.attempts)):
+        return f"attempts: expected times from 0 to {MAX_EPOCH_SECONDS:g}, and short texts"
     return ""
+
+
+def _can_be(attempt: Attempt) -> bool:
+    has_times = all(0 <= each <= MAX_EPOCH_SECONDS for each in (attempt.at, attempt.seconds))
+    is_short = len(attempt.error) <= MAX_ERROR_CHARS and len(attempt.kind) <= MAX_KIND_CHARS
+    return has_times and is_short and len(attempt.fetcher) <= FETCHER_CHARS
 
 
 def made_task(said: ExportedTask, project: int, seq: int) -> tuple[Task, int]:
@@ -61,6 +89,18 @@ def made_task(said: ExportedTask, project: int, seq: int) -> tuple[Task, int]:
     if said.deferred is None:
         return _task(replace(said, exetime=0.0), project, seq, spec), READY
     return _with_update(said, said.deferred, project, seq), DELAYED if said.deferred.schedule.exetime else READY
+
+
+def kept_attempts(task: Task, state: int, attempts: Sequence[Attempt]) -> list[KeptAttempt]:
+    """Give a new task, which is to have that state, its attempts; return those that belong into its history.
+
+    A final success is not among them: the task has it, for its place in the order of successes.
+    """
+    history = [as_kept(each) if each.error or each.kind else each for each in attempts]
+    task.attempts = len(history) % ATTEMPTS_KEPT
+    if state == SUCCESS and history and history[-1].outcome == "success":
+        task.ended = history.pop()
+    return [KeptAttempt(task.project, task.taskid, index, each) for index, each in enumerate(history)]
 
 
 def _task(said: ExportedTask, project: int, seq: int, spec: Spec | None) -> Task:

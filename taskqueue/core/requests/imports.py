@@ -25,7 +25,7 @@ from msgspec.msgpack import Decoder
 
 from taskqueue.core.model.cron_times import resume
 from taskqueue.core.model.edges import TaskRef
-from taskqueue.core.model.exported_task import check_numbers, flaw_of, made_task
+from taskqueue.core.model.exported_task import check_numbers, flaw_of, kept_attempts, made_task
 from taskqueue.core.model.history import ALL, SECONDS, SLICES_MOST, KeptPoint, PointsRef
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project, new_record
@@ -53,7 +53,7 @@ TASK_MS: Final = 0.03
 """Milliseconds that a task of a step takes, or a point, about."""
 
 DETAIL_MS: Final = 0.01
-"""Milliseconds that a parent of a task takes, about."""
+"""Milliseconds that an attempt or a parent of a task takes, about."""
 
 BEGIN_MS: Final = SLOW_MS / 2
 """Milliseconds that the beginning takes: its settings are checked as those of ``project-set``."""
@@ -274,6 +274,7 @@ def _bring(turn: TurnState, project: Project, said: ExportedTask, seq: int) -> b
     if changes.left_overs:
         edges.arrive(turn, task)
     changes.keep_result(task, said.result)
+    changes.writes.attempts += kept_attempts(task, state, said.attempts)
     if state in LIVE:
         if queue.slots is not None and task.spec is not None:
             task.enter_slot(slots.number_for(turn, project, task.spec.url, task.spec.schedule.slot))
@@ -299,7 +300,7 @@ def _bring_points(turn: TurnState, project: Project, request: ProjectImport, poi
 
 
 def _milliseconds(request: ProjectImport) -> float:
-    details = sum(len(task.parents) for task in request.tasks)
+    details = sum(len(task.attempts) + len(task.parents) for task in request.tasks)
     parts = len(request.tasks) + len(request.points)
     return TASK_MS * parts + DETAIL_MS * details + BEGIN_MS * bool(request.begin)
 

@@ -1,6 +1,6 @@
 """The lines of an export, in its two formats: readable JSON, and MessagePack for speed.
 
-    {"taskqueue": 6, "projects": [{"name": "news", "state": "running", …}]}         first: the version, the projects
+    {"taskqueue": 7, "projects": [{"name": "news", "state": "running", …}]}         first: the version, the projects
     {"taskid": "…", "state": "ready", "url": "…", "body": {…}, "project": "news"}   a task
     {"history": "hour", "at": 1700000000, "projects": {"news": [5, 4, 4, 0, 0, 0]}} events of an hour, or a minute
     {"tasks": 20311}                                                                last: the number of tasks
@@ -42,15 +42,18 @@ from taskqueue.store.records.edges import BELOW_TASK, decode_mark, task_key, tas
 from taskqueue.store.records.reading import decode_record
 from taskqueue.store.records.setting_names import renamed
 
-VERSION: Final = 6
+VERSION: Final = 7
 """Version of the fields."""
 
-READABLE: Final = (1, 2, 3, 4, 5, VERSION)
+READABLE: Final = (1, 2, 3, 4, 5, 6, VERSION)
 """Versions that can be imported.
 
 1 had no history of events, 2 no results of tasks, 3 no edges between them, 4 no facts about fetched pages, 5 other
-names of settings (``setting_names``).
+names of settings (``setting_names``), 6 no attempts of tasks.
 """
+
+NO_ATTEMPTS_MOST: Final = 6
+"""Last version without attempts of tasks, and without the number of flows."""
 
 FLAT_SETTINGS_MOST: Final = 5
 """Last version with the old names of settings."""
@@ -65,6 +68,8 @@ class ProjectLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
         overrides: map of settings set by ``project-set``.
         pause, cron, finished, totals: see ``ProjectRecord``.
         newest: True if the lines of its ready tasks begin with the newest one of each priority.
+        flows: number of its flows, which are not exported.
+        unmade: number of tasks that these had yet to make.
     """
 
     name: ProjectName
@@ -75,6 +80,8 @@ class ProjectLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     cron: dict[str, CronRecord] = msgspec.field(default_factory=dict)
     finished: Counted = 0
     newest: bool = False
+    flows: Counted = 0
+    unmade: Counted = 0
 
 
 class FirstLine(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,12 +1,14 @@
 """Export projects and tasks, as lines of JSON or in MessagePack, in bounded memory; ``export_format`` has the fields.
 
-A processing task is exported as such, but without its lease: an import makes it ready again. Histories of attempts,
-counters, sessions and operations are not exported; the history of events is. So tasks kept by a rerun are exported
-without a due time: after the import no rerun would release them.
+A processing task is exported as such, but without its lease: an import makes it ready again. Flows, counters, sessions
+and operations are not exported; the history of events is. So tasks kept by a rerun are exported without a due time:
+after the import no rerun would release them. Of flows a project's line has the number, and that of their tasks that are
+not made yet.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, Literal, cast
@@ -15,14 +17,16 @@ import msgspec
 from msgspec import Raw
 
 from taskqueue.core.model.history import SECONDS
-from taskqueue.core.model.records import ProjectRecord
+from taskqueue.core.model.records import FlowRecord, ProjectRecord
 from taskqueue.core.model.spec import Spec
-from taskqueue.core.model.task import OVER, PROCESSING, STATE_NAMES, WAITING, Task, is_held, key_time
+from taskqueue.core.model.task import ATTEMPTS_KEPT, OVER, PROCESSING, STATE_NAMES, WAITING, Task, is_held, key_time
 from taskqueue.protocol.exports import Events, ExportedParent
 from taskqueue.protocol.fields import NIL, UNSAID
 from taskqueue.protocol.packed_json import ABSENT
+from taskqueue.protocol.values import Attempt
 from taskqueue.store.contract import Family, StoreReader
 from taskqueue.store.records import layout
+from taskqueue.store.records.flows import decode_flow
 from taskqueue.store.records.insight import LATEST, slice_range
 from taskqueue.store.records.layout import AWAITED
 from taskqueue.store.records.reading import decode_record, pages, raise_unreadable
@@ -48,7 +52,10 @@ IN_ORDER: Final = (PROCESSING, *sorted(WAITING), *OVER)
 """Order in which states are exported."""
 
 RESULTS_AT_ONCE: Final = 64
-"""Results read together, of at most 64 KiB each: a database may be a millisecond away."""
+"""Tasks whose results, of at most 64 KiB each, and attempts are read together: a database may be a millisecond away."""
+
+LAST_INDEX: Final = ATTEMPTS_KEPT - 1
+"""Index of a history that is filled only if all of it is."""
 
 Entry = tuple[bytes, bytes]
 History = Literal["none", "projects", "all"]
@@ -71,21 +78,32 @@ def export_lines(
         StoreError: the store failed.
         Unreadable: a record can't be decoded, or part of a task is missing.
     """
-    yield form.encode(FirstLine(VERSION, [project_line(record, form) for record in records]))
+    flows = _flows(store)
+    yield form.encode(FirstLine(VERSION, [project_line(record, form, flows[record.number]) for record in records]))
     count = 0
     names = {record.number: record.name for record in project_records(store)}
     for record in records:
-        for task, result in _with_results(store, _tasks(store, record, states)):
+        for task, result, attempts in _with_more(store, _tasks(store, record, states)):
             count += 1
             parents = list(parent_lines(_edges(store, task), task, names))
-            yield form.encode(task_line(record.name, task, result, parents, form))
+            yield form.encode(task_line(record.name, task, result, parents, form, attempts))
     if history != "none":
         names = {record.number: record.name for record in records}
         yield from map(form.encode, _slices_of(store, names, whole=history == "all"))
     yield form.encode(LastLine(count))
 
 
-def project_line(record: ProjectRecord, form: ExportFormat) -> ProjectLine:
+def _flows(store: StoreReader) -> defaultdict[int, list[FlowRecord]]:
+    """Return the flows of each project, by its number."""
+    found = defaultdict[int, list[FlowRecord]](list)
+    for page in pages(store, layout.FLOWS):
+        for key, value in page:
+            flow = decode_record(layout.FLOWS, key, decode_flow, value)
+            found[flow.project].append(flow)
+    return found
+
+
+def project_line(record: ProjectRecord, form: ExportFormat, flows: Sequence[FlowRecord] = ()) -> ProjectLine:
     """Make the line of a project."""
     overrides = form.encode_settings(record.overrides)
     return ProjectLine(
@@ -97,6 +115,8 @@ def project_line(record: ProjectRecord, form: ExportFormat) -> ProjectLine:
         cron=record.cron,
         finished=record.finished,
         newest=bool(record.newest),
+        flows=len(flows),
+        unmade=sum(flow.tasks - flow.unrolled for flow in flows if not flow.is_cancelled),
     )
 
 
@@ -139,11 +159,11 @@ def _over(store: StoreReader, family: Family, page: Sequence[Entry]) -> Iterator
     taskids = [decode_record(family, key, _taskid, value) for key, value in page]
     keys = [layout.id_key(layout.project_of(key), taskid) for (key, _), taskid in zip(page, taskids, strict=True)]
     records = store.get(layout.IDS, keys)
-    for taskid, key, record, (_, spec) in zip(taskids, keys, records, _specs(store, page), strict=True):
+    for entry, taskid, key, record, (_, spec) in zip(page, taskids, keys, records, _specs(store, page), strict=True):
         if record is None:
             raise_unreadable(layout.IDS, key, "it is missing")
         task = decode_record(layout.IDS, key, layout.task_of, layout.project_of(key), taskid, record)
-        task.spec = spec
+        task.spec, task.ended = spec, decode_record(family, entry[0], layout.decode_success, *entry)
         yield task
 
 
@@ -176,13 +196,38 @@ def _deferred(store: StoreReader, page: Sequence[Entry]) -> dict[bytes, bytes]:
     return {key: value for (key, _), value in zip(page, found, strict=True) if value is not None}
 
 
-def _with_results(store: StoreReader, tasks: Iterator[Task]) -> Iterator[tuple[Task, bytes | Raw]]:
-    """Yield tasks with their results, or nil; RESULTS_AT_ONCE are looked up together."""
+def _with_more(store: StoreReader, tasks: Iterator[Task]) -> Iterator[tuple[Task, bytes | Raw, list[Attempt]]]:
+    """Yield tasks with their results, or nil, and their attempts; RESULTS_AT_ONCE are looked up together."""
     while some := list(islice(tasks, RESULTS_AT_ONCE)):
         keys = [layout.id_key(task.project, task.taskid) for task in some if task.has_result]
         results = iter(zip(keys, store.get(layout.RESULTS, keys), strict=True))
-        for task in some:
-            yield task, _result(*next(results)) if task.has_result else NIL
+        for task, attempts in zip(some, _histories(store, some), strict=True):
+            yield task, _result(*next(results)) if task.has_result else NIL, attempts
+
+
+def _histories(store: StoreReader, tasks: Sequence[Task]) -> Iterator[list[Attempt]]:
+    """Yield the attempts of each of these tasks of one project, the oldest first."""
+    run = [task for task in tasks if not task.bare and (task.attempts or task.lastcrawltime or task.state in OVER)]
+    found = _attempts(
+        store, [(task, index) for task in run for index in {*range(task.attempts or ATTEMPTS_KEPT), LAST_INDEX}]
+    )
+    full = [task for task in run if (task.taskid, LAST_INDEX) in found]
+    found |= _attempts(store, [(task, index) for task in full for index in range(task.attempts, LAST_INDEX)])
+    for task in tasks:
+        if task.ended is not None:
+            found[task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT] = task.ended
+        places = [(task.taskid, (task.attempts + age) % ATTEMPTS_KEPT) for age in range(ATTEMPTS_KEPT)]
+        yield [found[place] for place in places if place in found]
+
+
+def _attempts(store: StoreReader, places: Sequence[tuple[Task, int]]) -> dict[tuple[str, int], Attempt]:
+    """Read the attempts at these indices of tasks of one project, as far as there are any, by taskid and index."""
+    keys = [layout.attempt_key(task.project, task.taskid, index) for task, index in places]
+    return {
+        (task.taskid, index): decode_record(layout.HISTORY, key, layout.decode_attempt, value)
+        for (task, index), key, value in zip(places, keys, store.get(layout.HISTORY, keys), strict=True)
+        if value is not None
+    }
 
 
 def _result(key: bytes, value: bytes | None) -> bytes:
@@ -192,7 +237,12 @@ def _result(key: bytes, value: bytes | None) -> bytes:
 
 
 def task_line(
-    project: str, task: Task, result: bytes | Raw, parents: list[ExportedParent], form: ExportFormat
+    project: str,
+    task: Task,
+    result: bytes | Raw,
+    parents: list[ExportedParent],
+    form: ExportFormat,
+    attempts: Sequence[Attempt] = (),
 ) -> TaskLine:
     """Make the line of a task, which has its spec unless it is bare.
 
@@ -221,6 +271,7 @@ def task_line(
         pushed_at=task.pushed_at,
         dropped=task.links is not None and task.links.dropped,
         job=task.job,
+        attempts=list(attempts),
     )
     if spec is None:
         return line

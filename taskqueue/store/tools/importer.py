@@ -40,7 +40,7 @@ from taskqueue.core.model.edges import (
     PropagationKind,
     TaskRef,
 )
-from taskqueue.core.model.exported_task import check_numbers, flaw_of, made_task
+from taskqueue.core.model.exported_task import check_numbers, flaw_of, kept_attempts, made_task
 from taskqueue.core.model.history import NO_EVENTS, SECONDS
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.records import ProjectRecord, WriteSet
@@ -301,7 +301,7 @@ class _Importer:
                 continue
             if there is not None:
                 writes.forgotten.append(there)
-            task, result = self._task(number, line, project, edges)
+            task, result = self._task(number, line, project, edges, writes)
             if task.has_result:
                 writes.results[ref] = result
             found[ref] = task
@@ -328,8 +328,10 @@ class _Importer:
             refuse_line(self._form, number, f'project "{name}" is not in the first {self._form.unit}')
         return self._projects[name]
 
-    def _task(self, number: int, line: TaskLine, project: ProjectRecord, edges: _EdgeImporter) -> tuple[Task, Raw]:
-        """Make the task of a line, and its result."""
+    def _task(
+        self, number: int, line: TaskLine, project: ProjectRecord, edges: _EdgeImporter, writes: WriteSet
+    ) -> tuple[Task, Raw]:
+        """Make the task of a line, with its attempts, and its result."""
         self._number += 2
         try:
             said = packed_task(line, self._form)
@@ -341,6 +343,7 @@ class _Importer:
                 seq = self._falling
             task, state = made_task(said, project.number, seq)
             task.state = state
+            writes.attempts += kept_attempts(task, state, said.attempts)
             edges.add(line, task, self._number - 1)
             task.key = _key(task, line, newest=bool(project.newest))
             return task, said.result

@@ -11,7 +11,7 @@ Every task with any readable part gets one place:
 3. A live task without its spec, which has its url, is lost and reported. A finished one stays known.
 4. A project without its record is named ``recovered-NUMBER``, and is stopped.
 
-As after an import, histories of attempts, leases, counters and operations are not kept.
+Histories of attempts, leases, flows, counters and operations are not kept.
 
 Unreadable blocks are skipped. RocksDB reports that a block is damaged, but not where the next one begins.
 A seek behind a damaged block works, so the next key is found by doubling steps, and then by bisection: a few hundred

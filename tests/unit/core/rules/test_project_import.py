@@ -7,6 +7,7 @@ take steps of an import of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ from taskqueue.protocol.insight import HistoryReply, Log, LogReply, StatsHistory
 from taskqueue.protocol.message_room import room_beside
 from taskqueue.protocol.operations import OperationReply, OperationShow, Rerun
 from taskqueue.protocol.projects import GroupDo, ProjectDo
-from taskqueue.protocol.values import EventTotals, PageFacts, PauseRecord, Schedule, TaskCounts, TaskOf
+from taskqueue.protocol.values import Attempt, EventTotals, PageFacts, PauseRecord, Schedule, TaskCounts, TaskOf
 from taskqueue.store.tools.export_format import MESSAGEPACK, VERSION, overrides_of, packed_task
 from taskqueue.store.tools.exporter import IN_ORDER, export_lines
 from taskqueue.store.tools.store_stats import project_records
@@ -156,9 +157,8 @@ def full(world: World) -> World:
 
 
 def facts(world: World, taskid: str, project: str = "news") -> Any:
-    """All that is shown of a task, but for what an export does not have: its attempts."""
-    view = world.show(taskid, project)
-    return replace(view, n=0, project="", history=[], error="")
+    """All that is shown of a task, but for its project."""
+    return replace(world.show(taskid, project), n=0, project="")
 
 
 def test_an_imported_project_has_all_its_tasks_as_they_were(full: World) -> None:
@@ -418,6 +418,39 @@ def test_an_imported_success_does_not_run_again_and_a_bare_one_stays_bare(world:
     assert (world.show("b").state, world.show("b").bare_since, world.show("a").pushed_at) == ("failed", 9.0, 77.0)
 
 
+def test_the_last_ten_attempts_of_a_task_come_back_and_further_ones_follow_them(world: World) -> None:
+    world.set(retry_delay=[1.0], fail_pause_num=0)
+    world.push("news", task("a", retries=99), task("b", retries=99), task("c"))
+    fetcher = world.fetcher(capacity=3)
+    fetcher.done("c")
+    for number in range(13):
+        fetcher.fail("a", error=f"failure {number}")
+        fetcher.fail("b", error=f"Traceback\nError: {number}\n at the end", kind="the kind")
+        world.advance(2)
+    fetcher.done("b")
+    before = {each: facts(world, each) for each in "abc"}
+    assert [len(before[each].history) for each in "abc"] == [10, 10, 1]
+    fetcher.capacity = 0
+    fetcher.fail("a", error="last")
+    before = {each: facts(world, each) for each in "abc"}
+    export = Export.of(world)
+    delete(world)
+
+    export.restore(world)
+
+    assert {each: facts(world, each) for each in "abc"} == before
+    world.restart()
+    assert {each: facts(world, each) for each in "abc"} == before
+    world.push("news", task("b", force_update=True))
+    fetcher = world.fetcher(capacity=2)
+    world.advance(2)
+    fetcher.fail("a", error="again")
+    fetcher.fail("b", error="again")
+    after = {each: world.show(each).history for each in "ab"}
+    assert [after[each][0].error for each in "ab"] == ["again", "again"]
+    assert [after[each][1:] for each in "ab"] == [before[each].history[:9] for each in "ab"]
+
+
 def test_facts_about_a_page_that_do_not_fit_beside_the_body_are_left_out(make_world: MakeWorld) -> None:
     world = make_world(max_message=1 << 19)
     url, long = "http://example.org/a", "\U0001f577" * 256
@@ -434,6 +467,17 @@ def test_facts_about_a_page_that_do_not_fit_beside_the_body_are_left_out(make_wo
     fetcher = world.fetcher(projects=["news"])
     assert [(each, fetcher.held[each].etag) for each in "ab"] == [("a", ""), ("b", long)]
     assert max(len(encode(message)) for message in fetcher.messages) <= 1 << 19
+
+
+def test_an_error_of_an_export_is_cut_as_that_of_a_report(world: World) -> None:
+    delete(world)
+
+    attempt = Attempt(5.0, "failed", "f", 1.0, "é" * 2048)
+    Export([exported("a", "failed", ended_at=5.0, attempts=[attempt])]).restore(world)
+
+    (attempt,) = world.show("a").history
+    assert 1900 < len(attempt.error.encode()) <= 2048
+    assert "characters left out" in attempt.error
 
 
 def test_no_limit_on_the_number_of_tasks_keeps_a_task_from_being_imported(world: World) -> None:
@@ -455,6 +499,15 @@ def test_no_limit_on_the_number_of_tasks_keeps_a_task_from_being_imported(world:
         (
             exported("x", parents=[ExportedParent("y", 0, "no")]),
             "unknown-project: tasks[1].parents: there is no project",
+        ),
+        (exported("x", attempts=[Attempt(1.0, "failed")] * 11), "malformed: tasks[1]: attempts: 11; at most 10 are"),
+        (exported("x", attempts=[Attempt(-1.0, "failed")]), "malformed: tasks[1]: attempts: expected times from 0 to"),
+        (exported("x", attempts=[Attempt(1.0, "failed", "f" * 129)]), "malformed: tasks[1]: attempts: expected times"),
+        (exported("x", "success", attempts=[Attempt(1.0, "success", "f", inf)]), "malformed: tasks[1]: attempts: exp"),
+        (exported("x", attempts=[Attempt(1.0, "failed", "f", 1.0, "x" * 9_999)]), "malformed: tasks[1]: attempts: exp"),
+        (
+            ExportedTask("x", "failed", bare=True, attempts=[Attempt(1.0, "failed")]),
+            "malformed: tasks[1]: a bare task can't have attempts",
         ),
         (exported("x", "blocked", parents=[ExportedParent("x")]), "malformed: tasks[1].parents: x would wait for its"),
         (exported("x", parents=[ExportedParent("x", 1, "news")]), "malformed: tasks[1].parents: x would wait for its"),

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from taskqueue.calendar import Calendar
+from taskqueue.protocol.flows import FlowStage, FlowSubmit
 from taskqueue.protocol.tasks import TaskRetry, TasksReply
 from taskqueue.protocol.values import NewTask, TaskOf
 from taskqueue.store.contract import Batch
@@ -151,6 +152,21 @@ def test_a_parent_whose_project_was_deleted_has_failed_after_an_import(world: Wo
 
     assert (world.show("fails").state, world.show("runs").state) == ("failed", "ready")
     assert problems(world.disk) == []
+
+
+@pytest.mark.parametrize("form", [JSON, MESSAGEPACK], ids=["json", "msgpack"])
+def test_an_export_counts_the_flows_that_it_leaves_out_and_their_tasks_to_be_made(
+    make_world: MakeWorld, form: ExportFormat
+) -> None:
+    world = make_world()
+    for flow in ("one", "two"):
+        tasks = [task(f"{flow}-{n}") for n in range(3)]
+        world.turn(FlowStage(session="producer", n=world.n(), project="news", flow=flow, first=0, tasks=tasks))
+    world.turn(FlowSubmit(session="producer", n=world.n(), project="news", flow="two", count=3))
+    world.settle()
+
+    news, shop = form.decode_first(exported(world, form)[0]).projects
+    assert (news.flows, news.unmade, shop.flows, shop.unmade) == (2, 3, 0, 0)
 
 
 def test_children_of_a_task_that_was_imported_before_them_are_satisfied_by_its_success(world: World) -> None:

@@ -78,7 +78,7 @@ def test_the_first_line_names_the_projects_and_the_last_counts_the_tasks(crawl: 
     lines = exported(crawl.disk)
 
     first = json.loads(lines[0])
-    assert first["taskqueue"] == 6
+    assert first["taskqueue"] == 7
     assert [project["name"] for project in first["projects"]] == ["news", "empty"]
     assert first["projects"][0]["state"] == "paused"
     assert json.loads(lines[-1]) == {"tasks": 9}
@@ -504,7 +504,7 @@ def test_the_settings_of_a_project_that_is_there_already_do_not_matter(crawl: Cr
     ("first", "says"),
     [
         (b'{"url":"http://site/"}', "line 1: this is not the beginning of an export"),
-        (b'{"taskqueue":9,"projects":[]}', "line 1: lines of version 9 can't be read here, only 1 to 6"),
+        (b'{"taskqueue":9,"projects":[]}', "line 1: lines of version 9 can't be read here, only 1 to 7"),
     ],
 )
 def test_what_is_no_export_is_refused(new: Disk, first: bytes, says: str) -> None:

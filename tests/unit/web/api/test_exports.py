@@ -9,12 +9,19 @@ from msgspec.msgpack import decode
 
 from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.exports import ProjectImport
+from taskqueue.protocol.values import Attempt
 from taskqueue.web.api.exports import with_parts
 from taskqueue.web.api.problems import Problem
 
 BEGIN: dict[str, Any] = {"parts": 2, "state": "stopped", "settings": {"rate": 5.0}, "totals": {"new": 3}}
 TASKS: list[dict[str, Any]] = [
-    {"taskid": "a", "state": "processing", "url": "http://a/", "deferred": {"url": "http://b/", "body": {"x": [1]}}},
+    {
+        "taskid": "a",
+        "state": "processing",
+        "url": "http://a/",
+        "deferred": {"url": "http://b/", "body": {"x": [1]}},
+        "attempts": [[5.0, "failed", "web1", 1.5, "503"]],
+    },
     {"taskid": "b", "state": "success", "url": "http://b/", "body": {"$msgpack": "xAEA"}, "result": None},
 ]
 
@@ -41,6 +48,7 @@ def test_a_project_and_tasks_are_taken_as_json_has_them() -> None:
     assert begin is not None
     assert a.deferred is not None
     assert (begin.parts, begin.state, decode(begin.settings)) == (2, "stopped", {"rate": 5.0})
+    assert a.attempts == [Attempt(5.0, "failed", "web1", 1.5, "503")]
     assert (decode(a.deferred.body), decode(b.body), decode(b.result)) == ({"x": [1]}, b"\0", None)
 
 
