@@ -10,6 +10,7 @@ from taskqueue.core import lookups, timers
 from taskqueue.core import turn as turn_module
 from taskqueue.core.model import cron_times, session
 from taskqueue.core.model.chance import Derived, derive
+from taskqueue.core.model.changes import Changes
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import ListRef
 from taskqueue.core.model.now import Now
@@ -75,6 +76,43 @@ def _imported_over_what_was_pushed(replace: Replace) -> None:
         return bool(original(turn, project, said, seq))
 
     original = replace(imports, "_bring", bring)
+
+
+def _imported_without_attempts(replace: Replace) -> None:
+    replace(imports, "kept_attempts", lambda task, state, attempts: [])
+
+
+def _imported_points_count_again(replace: Replace) -> None:
+    replace(imports, "_check_points", lambda unfinished, request, points: None)
+
+
+def _any_number_reserved(replace: Replace) -> None:
+    def reserve_numbers(self: State, count: int) -> int:
+        first = self._n + 1
+        self._n = Token(self._n + count)
+        return first
+
+    replace(State, "reserve_numbers", reserve_numbers)
+
+
+def _unlisted_although_it_has_a_job(replace: Replace) -> None:
+    def lease(self: TaskQueue, changes: Changes, task: Task, token: Token, lease: Lease) -> float:
+        wait = float(original(self, changes, task, token, lease))
+        task.unlisted = not task.kept_state and task.links is None
+        return wait
+
+    original = replace(TaskQueue, "lease", lease)
+
+
+def _slow_for_ever(replace: Replace) -> None:
+    def count_slow(self: Project, by: int) -> None:
+        original(self, max(by, 0))
+
+    original = replace(Project, "count_slow", count_slow)
+
+
+def _event_for_each_slow_task(replace: Replace) -> None:
+    replace(Project, "note_slow", lambda self, now: True)
 
 
 def _cleared_tasks_of_a_job_counted(replace: Replace) -> None:
@@ -549,6 +587,36 @@ MUTANTS: Final = (
         "totals of an imported project are events of this minute",
         _imported_totals_as_events,
         (f"{IMPORT}::test_the_totals_of_an_imported_project_are_no_events_of_this_minute",),
+    ),
+    Mutant(
+        "an import brings back no attempts",
+        _imported_without_attempts,
+        (f"{IMPORT}::test_the_last_ten_attempts_of_a_task_come_back_and_further_ones_follow_them",),
+    ),
+    Mutant(
+        "points of the history count as often as an import brings them",
+        _imported_points_count_again,
+        (f"{IMPORT}::test_points_of_the_history_come_in_the_order_of_their_times_so_that_none_counts_twice",),
+    ),
+    Mutant(
+        "imports may reserve all numbers of an epoch",
+        _any_number_reserved,
+        (f"{IMPORT}::test_imports_begun_over_and_over_leave_half_of_the_numbers_of_an_epoch",),
+    ),
+    Mutant(
+        "a task of a job that is dispatched in the turn that makes it is not counted",
+        _unlisted_although_it_has_a_job,
+        ("unit/core/rules/test_jobs.py::test_a_task_of_a_job_that_is_dispatched_in_the_turn_that_makes_it_is_counted",),
+    ),
+    Mutant(
+        "slow tasks of a project count after their end",
+        _slow_for_ever,
+        ("unit/core/rules/test_timeout.py::test_watchers_see_how_many_tasks_of_a_project_are_slow",),
+    ),
+    Mutant(
+        "each slow task is an event",
+        _event_for_each_slow_task,
+        ("unit/core/rules/test_timeout.py::test_an_event_reports_a_slow_task_once_in_five_minutes",),
     ),
     Mutant(
         "an import changes tasks that were pushed meanwhile",
