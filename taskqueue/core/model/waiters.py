@@ -37,7 +37,7 @@ CUT_OFF: Final = "your rights were reduced, or your connection closed, while thi
 
 
 def refusal_of(session: Session, n: int, cuts: int) -> ErrorReply | None:
-    """Return the reply to a request whose session was cut off since it had had so many ``cuts``; else None."""
+    """Return the refusal of a request that began at these ``cuts``, if its session was cut off since; else None."""
     return ErrorReply(n=n, code="forbidden", reason=CUT_OFF) if cuts != session.cuts else None
 
 
