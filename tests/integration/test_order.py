@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory
 
 DELAYS = {"three": 0.3, "one": 0.1, "four": 0.4, "two": 0.2}
-"""Delays of jobs, in the order of their push."""
+"""Delays of tasks by taskid, in the order of their push."""
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ DELAYS = {"three": 0.3, "one": 0.1, "four": 0.4, "two": 0.2}
         ("newest", ["two", "four", "one", "three"]),
     ],
 )
-def test_jobs_behind_a_busy_worker_run_in_the_order_of_their_project(
+def test_tasks_behind_a_busy_worker_run_in_the_order_of_their_project(
     daemon: DaemonFactory,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -33,11 +33,11 @@ def test_jobs_behind_a_busy_worker_run_in_the_order_of_their_project(
 ) -> None:
     it = daemon()
     with Client(it.url) as client:
-        client.projects.set("jobs", {"order": order})
-        client.push("jobs", "data:,busy", taskid="busy")
+        client.projects.set("news", {"order": order})
+        client.push("news", "data:,busy", taskid="busy")
         (busy,) = client.select()
-        client.push_many("jobs", [new_task(f"data:,{name}", taskid=name, delay=each) for name, each in DELAYS.items()])
-        while client.projects.get("jobs").counts.ready < len(DELAYS):
+        client.push_many("news", [new_task(f"data:,{name}", taskid=name, delay=each) for name, each in DELAYS.items()])
+        while client.projects.get("news").counts.ready < len(DELAYS):
             pass
         client.done(busy)
         it.kill()
@@ -51,6 +51,6 @@ def test_jobs_behind_a_busy_worker_run_in_the_order_of_their_project(
 
     assert taken == expected
     monkeypatch.setenv("TASKQUEUE_DAEMON", it.url)
-    assert main(["project", "show", "jobs"]) == 0
+    assert main(["project", "show", "news"]) == 0
     shown = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["order", order] in [[words[0], words[-1]] for words in shown if words]

@@ -15,8 +15,8 @@ from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import rest
 
-JOBS = {"three": 3.0, "one": 1.0, "four": 4.0, "two": 2.0}
-"""Delays of jobs, in the order of their push."""
+DELAYS = {"three": 3.0, "one": 1.0, "four": 4.0, "two": 2.0}
+"""Delays of tasks by taskid, in the order of their push."""
 
 ORDERS = {"arrival": "newest", "newest": "due"}
 """Other orders, by order, for which ready tasks are sorted anew."""
@@ -28,8 +28,8 @@ def busy_worker(world: World) -> Fetcher:
     return world.fetcher(capacity=1)
 
 
-def push_jobs(world: World) -> None:
-    world.push("news", *(task(name, delay=delay) for name, delay in JOBS.items()))
+def push_delayed(world: World) -> None:
+    world.push("news", *(task(name, delay=delay) for name, delay in DELAYS.items()))
 
 
 def rest_of(fetcher: Fetcher) -> list[str]:
@@ -52,7 +52,7 @@ def due(make_world: MakeWorld) -> World:
 
 def test_by_arrival_the_first_pushed_goes_first_whenever_it_was_due(world: World) -> None:
     fetcher = busy_worker(world)
-    push_jobs(world)
+    push_delayed(world)
     world.advance(5)
 
     assert rest_of(fetcher) == ["three", "one", "four", "two"]
@@ -60,14 +60,14 @@ def test_by_arrival_the_first_pushed_goes_first_whenever_it_was_due(world: World
 
 def test_by_due_time_the_first_that_was_due_goes_first(due: World) -> None:
     fetcher = busy_worker(due)
-    push_jobs(due)
+    push_delayed(due)
     due.advance(5)
 
     assert rest_of(fetcher) == ["one", "two", "three", "four"]
 
 
 def test_by_due_time_they_keep_their_order_if_all_came_due_while_the_daemon_was_away(due: World) -> None:
-    push_jobs(due)
+    push_delayed(due)
     due.elapsed += 5
     due.crash()
     due.settle()
@@ -78,7 +78,7 @@ def test_by_due_time_they_keep_their_order_if_all_came_due_while_the_daemon_was_
 
 def test_by_due_time_a_higher_priority_goes_first(due: World) -> None:
     fetcher = busy_worker(due)
-    push_jobs(due)
+    push_delayed(due)
     due.push("news", task("urgent", delay=4.5, priority=1))
     due.advance(5)
 
@@ -87,7 +87,7 @@ def test_by_due_time_a_higher_priority_goes_first(due: World) -> None:
 
 def test_by_due_time_a_task_pushed_without_a_time_is_due_when_it_is_pushed(due: World) -> None:
     fetcher = busy_worker(due)
-    push_jobs(due)
+    push_delayed(due)
     due.advance(2.5)
     due.push("news", task("now"))
     due.advance(2.5)
@@ -159,8 +159,8 @@ def test_by_due_time_each_slot_goes_so(make_world: MakeWorld) -> None:
     world.push("news", task("busy", url="http://a.example/"))
     fetcher = world.fetcher(capacity=1)
     for host in "ab":
-        jobs = (task(name + host, url=f"http://{host}.example/{name}", delay=delay) for name, delay in JOBS.items())
-        world.push("news", *jobs)
+        tasks = (task(name + host, url=f"http://{host}.example/{name}", delay=delay) for name, delay in DELAYS.items())
+        world.push("news", *tasks)
     world.advance(5)
     taken = rest_of(fetcher)
 
@@ -185,7 +185,7 @@ def test_by_due_time_what_has_been_due_for_longest_is_crawled_again_first(due: W
 
 def test_another_order_counts_for_what_becomes_ready_from_then_on(world: World) -> None:
     fetcher = busy_worker(world)
-    push_jobs(world)
+    push_delayed(world)
     world.advance(1.5)  # the first one is ready
 
     world.set(order="due")
@@ -198,7 +198,7 @@ def test_the_order_by_due_time_holds_for_bodies_that_are_not_in_memory() -> None
     defaults: dict[str, Any] = {"rate": float("inf"), "order": "due"}
     world = World(CoreConfig(defaults=defaults, projects={"news": {}}, head_bytes=1000))
     fetcher = busy_worker(world)
-    world.push("news", *(task(name, delay=delay, body="x" * 9000) for name, delay in JOBS.items()))
+    world.push("news", *(task(name, delay=delay, body="x" * 9000) for name, delay in DELAYS.items()))
     world.advance(2.5)
     world.restart()
     fetcher.hello()
@@ -222,7 +222,7 @@ def test_by_due_time_many_tasks_keep_their_order_however_few_a_turn_promotes(
 
 def test_by_newest_the_last_pushed_goes_first_whenever_it_was_due(newest: World) -> None:
     fetcher = busy_worker(newest)
-    push_jobs(newest)
+    push_delayed(newest)
     newest.advance(5)
 
     assert rest_of(fetcher) == ["two", "four", "one", "three"]
