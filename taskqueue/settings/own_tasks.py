@@ -14,6 +14,7 @@ from math import inf
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from taskqueue.alike import there_are
 from taskqueue.errors import Rejected
@@ -44,13 +45,11 @@ EACH_MINUTE: Final = "* * * * *"
 MAX_EVERY_SECONDS: Final = 366 * 86_400
 
 TICK: Final = "{tick}"
-"""Placeholder in url and taskid of a cron entry for the unix seconds of the run."""
+"""Placeholder in url, taskid and body of a cron entry's task for the unix seconds of the tick."""
 MAX_TICK: Final = "9" * 11
 
-OF_FAILED: Final = re.compile(r"\{(taskid|url|error)\}")
-"""Placeholders in ``on_failure`` for taskid, url and error of the task that has failed."""
-IN_BRACES: Final = re.compile(r"\{\w+\}")
-"""Text in the form of a placeholder."""
+IN_BRACES: Final = re.compile(r"\{(\w+)\}")
+"""Text in the form of a placeholder, and its name."""
 LONGEST: Final = "\U0010ffff"
 """Character that takes the most bytes in UTF-8."""
 MAX_GRAPH_TASKS: Final = 256
@@ -76,10 +75,10 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
     Attributes:
         url, taskid: if empty, made from the name of the entry or of ``on_finished``; a config file must give the url of
-            ``on_finished``, so that a misspelt one is noticed. In a cron entry, ``{tick}`` stands for the unix seconds
-            of the run; in ``on_failure``, ``{taskid}``, ``{url}`` and, in the body, ``{error}`` stand for those of the
-            failed task, whose url is the default, and ``taskid`` can't be given.
-        body: sent as it is, such as ``{process = {callback = "index"}}``.
+            ``on_finished``, so that a misspelt one is noticed. In a cron entry, ``{tick}`` in these and in texts of the
+            body stands for the unix seconds of the tick; in ``on_failure``, ``{taskid}``, ``{url}`` and, in the body,
+            ``{error}`` stand for those of the failed task, whose url is the default, and ``taskid`` can't be given.
+        body: sent with the task, such as ``{process = {callback = "index"}}``.
     """
 
     url: Annotated[str, Meta(max_length=MAX_URL_CHARS)] = ""
@@ -141,9 +140,20 @@ PLAIN_ENTRY: Final = CronEntry()
 NO_ENTRIES: Final[Mapping[str, CronEntry]] = {}
 
 
-def at_tick(text: str, tick: str) -> str:
-    """Replace the placeholder by the unix seconds of a run."""
-    return text.replace(TICK, tick)
+def filled(value: Any, texts: Mapping[str, str]) -> Any:
+    """Return a value with texts in place of their names in braces, also in maps and lists; other braces stay."""
+    if isinstance(value, str):
+        return IN_BRACES.sub(lambda found: texts.get(found[1], found[0]), value)
+    if isinstance(value, dict):
+        return {key: filled(item, texts) for key, item in value.items()}
+    return [filled(item, texts) for item in value] if isinstance(value, list) else value
+
+
+def at_tick(task: Template, tick: str) -> Template:
+    """Return the task of an entry at a tick (unix seconds, in digits)."""
+    texts = {"tick": tick}
+    url, taskid, body = [filled(part, texts) for part in (task.url, task.taskid, task.body)]
+    return replace(task, url=url, taskid=taskid, body=body)
 
 
 def flow_name(entry: str, tick: str) -> str:
@@ -154,7 +164,7 @@ def flow_name(entry: str, tick: str) -> str:
 def graph_taskids(entry: str, tasks: Mapping[str, GraphTask], tick: str) -> dict[str, str]:
     """Map the names of a graph's tasks to their taskids at a tick."""
     flow = flow_name(entry, tick)
-    return {name: at_tick(task.taskid, tick) or f"{flow}.{name}" for name, task in tasks.items()}
+    return {name: filled(task.taskid, {"tick": tick}) or f"{flow}.{name}" for name, task in tasks.items()}
 
 
 # ---------------------------------------------------------------------------------------- what can't be
@@ -176,10 +186,9 @@ def wrong_template(where: str, task: Template, environment: Environment | None) 
 
     The daemon obeys the limits of producers: what it pushes fits into a message.
     """
-    url, taskid = (at_tick(text, MAX_TICK) for text in (task.url, task.taskid))
-    if len(url) > MAX_URL_CHARS:
+    if len(task.url) > MAX_URL_CHARS:
         yield f"{where}.url: expected at most {MAX_URL_CHARS} characters"
-    if len(taskid.encode()) > MAX_TASKID_BYTES:
+    if len(task.taskid.encode()) > MAX_TASKID_BYTES:
         yield f"{where}.taskid: expected at most {MAX_TASKID_BYTES} bytes of utf-8"
     if environment is not None:
         yield from unpackable(f"{where}.body", task.body, environment)
@@ -189,21 +198,13 @@ def wrong_on_failure(where: str, task: Template, environment: Environment | None
     """Report what the type can't check of ``on_failure``; its placeholders count as the longest texts."""
     if task.taskid:
         yield f"{where}.taskid: leave it out; the daemon makes one for each failed task"
-    if unknown := sorted(set(IN_BRACES.findall(task.url)) - {"{taskid}", "{url}"}):
-        body = "; {error} belongs in the body" if "{error}" in unknown else f", not {', '.join(unknown)}"
+    if unknown := sorted(set(IN_BRACES.findall(task.url)) - {"taskid", "url"}):
+        named = ", ".join(f"{{{name}}}" for name in unknown)
+        body = "; {error} belongs in the body" if "error" in unknown else f", not {named}"
         yield f"{where}.url: takes {{taskid}} and {{url}}{body}"
     if environment is not None:
         texts = {"taskid": "9" * MAX_TASKID_BYTES, "url": LONGEST * MAX_URL_CHARS, "error": LONGEST * MAX_KIND_CHARS}
         yield from unpackable(f"{where}.body", filled(task.body, texts), environment)
-
-
-def filled(value: Any, texts: Mapping[str, str]) -> Any:
-    """Return a value with these texts in place of the placeholders of ``on_failure``, in maps and lists, too."""
-    if isinstance(value, str):
-        return OF_FAILED.sub(lambda found: texts[found[1]], value)
-    if isinstance(value, dict):
-        return {key: filled(item, texts) for key, item in value.items()}
-    return [filled(item, texts) for item in value] if isinstance(value, list) else value
 
 
 def wrong_entry(where: str, name: str, entry: CronEntry, environment: Environment | None) -> Iterator[str]:
@@ -211,7 +212,7 @@ def wrong_entry(where: str, name: str, entry: CronEntry, environment: Environmen
     if entry.tasks:
         yield from _wrong_graph(where, name, entry, environment)
     else:
-        yield from wrong_template(f"{where}.task", entry.task, environment)
+        yield from wrong_template(f"{where}.task", at_tick(entry.task, MAX_TICK), environment)
         for key in GRAPH_KEYS:
             if getattr(entry, key) != getattr(PLAIN_ENTRY, key):
                 yield f"{where}.{key}: goes with tasks"
@@ -241,7 +242,7 @@ def _wrong_graph(where: str, name: str, entry: CronEntry, environment: Environme
         path = reader.path(f"{where}.tasks", key)
         if not GRAPH_TASK_NAME.fullmatch(key):
             yield f"{path}: a task's name is {GRAPH_TASK_NAME_WORDS}"
-        yield from wrong_template(path, task, environment)
+        yield from wrong_template(path, at_tick(task, MAX_TICK), environment)
         if task.taskid and TICK not in task.taskid:
             yield f"{path}.taskid: expected {TICK} in it, because each run has tasks of its own"
         elif not task.taskid and len(taskids[key].encode()) > MAX_TASKID_BYTES:

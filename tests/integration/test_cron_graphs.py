@@ -34,7 +34,7 @@ url = "data:,report"
 after = ["prices"]
 [tasks.prices]
 url = "data:,prices-{tick}"
-save = {page = 1}
+save = {page = 1, since = "{tick}"}
 """
 
 Daemons = Callable[..., Daemon]
@@ -101,10 +101,11 @@ def test_an_entry_is_set_from_a_flow_file_and_its_flows_share_a_row(
             taken += client.select(1, timeout=1)
         assert main(["cron", "remove", "shop", "night"]) == 0
 
-        tick = taken[0]
-        assert tick.taskid.partition(".")[2] == "prices"
-        assert tick.url == f"data:,prices-{tick.taskid.partition('.')[0].removeprefix('night-')}"
-        assert (tick.save, tick.schedule.retries) == ({"page": 1}, 5)
+        prices = taken[0]
+        flow, _, name = prices.taskid.partition(".")
+        tick = flow.removeprefix("night-")
+        assert (name, prices.url, prices.save) == ("prices", f"data:,prices-{tick}", {"page": 1, "since": tick})
+        assert prices.schedule.retries == 5
         capsys.readouterr()
         assert main(["flow", "list", "shop"]) == 0
         assert "night" in (rows := capsys.readouterr().out.splitlines())[1]

@@ -90,7 +90,7 @@ def _told(views: Iterable[Project]) -> Iterator[dict[str, object]]:
 @click.option("--url", default="", help="URL of the task; {tick} is the run's unix seconds.")
 @click.option("--taskid", default="", help="Taskid of the task, also with {tick}.")
 @click.option("--priority", type=int, default=0, help="Priority of the task; larger runs first.")
-@click.option("--body", metavar="JSON", help="Body of the task.")
+@click.option("--body", metavar="JSON", help="Body of the task, also with {tick}.")
 @click.option("--flow", "file", type=click.Path(), metavar="FILE|-", help="Graph of tasks, as of `flow submit`.")
 @click.option(
     "--overlap",

@@ -325,8 +325,8 @@ class BlockingCron:
             every: an interval such as "90s", "5m", "12h" or "1d": runs are at its multiples since 1970 (UTC).
             zone: time zone of ``cron``, such as "Europe/Berlin".
             missed: runs missed while the daemon was down: "skip" them, or run "once".
-            url, taskid: url and taskid of the task; empty: made from the entry's name. ``{tick}`` stands for the run's
-                unix seconds.
+            url, taskid: url and taskid of the task; empty: made from the entry's name. ``{tick}`` in these and in texts
+                of the body stands for the run's unix seconds.
             fetch, process, save, body, priority, retries, age, timeout: options of the task, as in
                 ``taskqueue.new_task``.
             tasks: options of each task of a graph by its name, instead of those of one task; with ``after``, the names

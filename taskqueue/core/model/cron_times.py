@@ -21,7 +21,7 @@ from taskqueue.core.model.project import Project
 from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.values import CronRecord, NewTask
 from taskqueue.settings.environment import Environment
-from taskqueue.settings.own_tasks import CronEntry
+from taskqueue.settings.own_tasks import CronEntry, Template
 from taskqueue.units import parse_duration
 
 MISSED_SECONDS: Final = 60.0
@@ -33,13 +33,15 @@ class DueTick(NamedTuple):
     Attributes:
         name: name of the entry.
         at: unix seconds of the tick.
-        tasks: tasks of the entry's graph, parents first; empty if the entry pushes one task.
+        task: task that the entry pushes if it has no graph.
+        tasks: tasks of the entry's graph, parents first; empty if it has none.
         has_waited: True if it has waited for the end of an earlier flow.
     """
 
     name: str
     entry: CronEntry
     at: float
+    task: Template
     tasks: tuple[NewTask, ...]
     has_waited: bool
 

@@ -27,6 +27,8 @@ from collections.abc import Iterator
 from math import inf
 from typing import Final
 
+from msgspec.structs import replace
+
 from taskqueue.core.model.cron_times import DueTick, can_run_waiting, next_run
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.flow import Flow
@@ -41,7 +43,7 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.values import CronRecord, NewTask, Schedule
 from taskqueue.settings.environment import Environment
 from taskqueue.settings.graph_order import parents_first
-from taskqueue.settings.own_tasks import CronEntry, Template, at_tick, flow_name, graph_taskids
+from taskqueue.settings.own_tasks import CronEntry, GraphTask, Template, at_tick, flow_name, graph_taskids
 
 ENTRIES_A_TURN: Final = 64
 """Entries run in one turn, about: at midnight one entry of each of ten thousand projects may be due."""
@@ -77,25 +79,26 @@ def tick(turn: TurnState) -> None:
             state.plan_cron(project)
 
 
-def taskid_of(name: str, template: Template, at: float) -> str:
-    """Make the taskid of the task that an entry pushes at a time."""
-    return at_tick(template.taskid, _digits(at)) or f"cron.{name}"
+def task_of(name: str, entry: CronEntry, at: float) -> Template:
+    """Return the task that an entry pushes at a tick."""
+    task = at_tick(entry.task, _digits(at))
+    return replace(task, taskid=task.taskid or f"cron.{name}", url=task.url or f"data:,cron.{name}")
 
 
 def graph_of(name: str, entry: CronEntry, at: float, environment: Environment) -> tuple[NewTask, ...]:
-    """Make the tasks of an entry's graph at a time, parents first."""
+    """Make the tasks of an entry's graph at a tick, parents first."""
     taskids = graph_taskids(name, entry.tasks, _digits(at))
     order = parents_first({key: task.after for key, task in entry.tasks.items()})
-    return tuple([_member(entry, key, taskids, at, environment) for key in order])
+    return tuple([_member(entry.tasks[key], taskids[key], taskids, at, environment) for key in order])
 
 
-def _member(entry: CronEntry, name: str, taskids: dict[str, str], at: float, environment: Environment) -> NewTask:
-    task = entry.tasks[name]
+def _member(task: GraphTask, taskid: str, taskids: dict[str, str], at: float, environment: Environment) -> NewTask:
+    filled = at_tick(task, _digits(at))
     return NewTask(
-        taskids[name],
-        at_tick(task.url, _digits(at)) or f"data:,{taskids[name]}",
+        taskid,
+        filled.url or f"data:,{taskid}",
         Schedule(task.priority, retries=task.retries, age=task.age, timeout=task.timeout),
-        environment.pack(task.body),
+        environment.pack(filled.body),
         depends_on=tuple(dict.fromkeys([taskids[parent] for parent in task.after])),
         on_parent_failure=task.on_parent_failure,
     )
@@ -108,14 +111,14 @@ def _due(state: State, project: Project, wall: float) -> Iterator[DueTick]:
         at = project.cron[name].waiting[0] if has_waited else project.ticks.get(name, inf)
         if has_waited or at <= wall:
             tasks = graph_of(name, entry, at, state.environment) if entry.tasks else ()
-            yield DueTick(name, entry, at, tasks, has_waited)
+            yield DueTick(name, entry, at, task_of(name, entry, at), tasks, has_waited)
 
 
 def _need_tasks(turn: TurnState, project: Project, each: DueTick, wanted: Needs) -> None:
     if each.tasks:
         need_tasks(turn, project.name, each.tasks, wanted)
         return
-    taskids = (project.cron[each.name].taskid, taskid_of(each.name, each.entry.task, each.at))
+    taskids = (project.cron[each.name].taskid, each.task.taskid)
     wanted.tasks += [
         TaskRef(project.number, taskid) for taskid in taskids if taskid and taskid not in project.queue.tasks
     ]
@@ -135,10 +138,9 @@ def _run(turn: TurnState, project: Project, each: DueTick) -> None:
     elif _is_live(turn, project, record.taskid):
         record.skipped += 1
     else:
-        task = each.entry.task
         record.runs += 1
-        record.taskid = taskid_of(each.name, task, each.at)
-        push(turn, project, record.taskid, at_tick(task.url, _digits(each.at)) or f"data:,cron.{each.name}", task)
+        record.taskid = each.task.taskid
+        push(turn, project, each.task.taskid, each.task.url, each.task)
     record.last_at = now.wall
     project.ticks[each.name] = next_run(each.entry, turn.state.environment, now.wall)
 

@@ -175,6 +175,10 @@ def reason(layer: Layer) -> str:
             "cron.nightly.task.url: expected at most 8192 characters",
         ),
         (
+            {"cron": {"nightly": {"every": "5m", "task": {"body": "{tick}" * 10_000}}}},
+            "cron.nightly.task.body: 110005 bytes, at most 65536 are taken in a setting",
+        ),
+        (
             {"cron": {"nightly": {"every": "5m", "task": {"body": 2**70}}}},
             "cron.nightly.task.body: can't be encoded: ",
         ),

@@ -216,6 +216,17 @@ def test_with_the_tick_in_its_taskid_each_run_is_a_task_of_its_own(world: World)
     assert world.counts().success == 2
 
 
+def test_the_tick_stands_in_texts_of_a_body_and_other_braces_stay(world: World) -> None:
+    body = {"since": "{tick}", "pages": [{"name": "page-{tick}.{n}"}, 7, None], "{tick}": "{}"}
+    world.set(cron={"nightly": EVERY | {"task": {"body": body}}})
+
+    world.advance(FIRST)
+
+    tick = int(WALL + FIRST)
+    expected = {"since": f"{tick}", "pages": [{"name": f"page-{tick}.{{n}}"}, 7, None], "{tick}": "{}"}
+    assert body_of(world.fetcher().held["cron.nightly"]) == expected
+
+
 def test_a_task_of_an_entry_is_paced_and_timed_out_like_any_other(world: World) -> None:
     world.set(rate=0, cron={"nightly": EVERY | {"task": {"taskid": "seed"}}})
     fetcher = world.fetcher()

@@ -102,7 +102,7 @@ def test_an_entry_with_tasks_submits_a_flow_at_each_tick(world: World) -> None:
 def test_tasks_of_a_tick_are_called_after_its_flow_and_say_all_that_a_task_of_an_entry_says(world: World) -> None:
     load = {
         "url": "http://site/{tick}", "taskid": "load-{tick}", "priority": 3, "retries": 1, "age": "30d", "timeout": 90,
-        "body": {"save": 1},
+        "body": {"save": {"since": "{tick}"}},
     }  # fmt: skip
     begin(world, {"sum": {"after": ["load", "load"], "on_parent_failure": "run"}, "load": load})
     fetcher = world.fetcher()
@@ -112,7 +112,8 @@ def test_tasks_of_a_tick_are_called_after_its_flow_and_say_all_that_a_task_of_an
     fetcher.hello()
 
     handed = fetcher.held[f"load-{tick}"]
-    assert (handed.url, handed.timeout, body_of(handed)) == (f"http://site/{tick}", 90.0, {"save": 1})
+    assert (handed.url, handed.timeout) == (f"http://site/{tick}", 90.0)
+    assert body_of(handed) == {"save": {"since": str(tick)}}
     assert (handed.schedule.priority, handed.schedule.retries, handed.schedule.age) == (3, 1, 30 * DAY)
     assert [(view.taskid, view.url, view.depends_on) for view in members(world, flow_at(0))] == [
         (f"load-{tick}", f"http://site/{tick}", []),
