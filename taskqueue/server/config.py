@@ -170,6 +170,7 @@ class WebhookSection(Struct, frozen=True):
         "error-burst",
         "growing",
         "damaged",
+        "tick-skipped",
     )
     timeout: Annotated[float, Meta(gt=0, le=600, extra=DURATION)] = 10.0
     attempts: Annotated[int, Meta(ge=1, le=100)] = 5

@@ -127,6 +127,10 @@ def _after_a_failure_all_runs(replace: Replace) -> None:
     replace(cron, "_failed", lambda *args: None)
 
 
+def _each_skipped_tick_is_an_event(replace: Replace) -> None:
+    replace(cron, "NO_DIGITS", {})
+
+
 def _set_apart_and_still_counted(replace: Replace) -> None:
     def set_apart(self: TaskQueue, task: Task) -> None:
         counted = self.held_back
@@ -667,5 +671,10 @@ MUTANTS: Final = (
         "a flow that failed never keeps a tick from running",
         _after_a_failure_all_runs,
         (f"{GRAPHS}::test_after_a_flow_that_failed_ticks_are_skipped_until_it_is_a_success_if_the_entry_says_so",),
+    ),
+    Mutant(
+        "each skipped tick whose reason names it is an event",
+        _each_skipped_tick_is_an_event,
+        (f"{GRAPHS}::test_reasons_that_differ_in_the_tick_are_one_reason",),
     ),
 )

@@ -10,7 +10,9 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-EventKind = Literal["paused", "resumed", "finished", "error-burst", "growing", "damaged", "slot-full", "slow"]
+EventKind = Literal[
+    "paused", "resumed", "finished", "error-burst", "growing", "damaged", "slot-full", "slow", "tick-skipped"
+]
 
 EVENT_KINDS: tuple[str, ...] = get_args(EventKind)
 
@@ -24,7 +26,8 @@ class Event(Struct, frozen=True, gc=False):
             attempts failed within five minutes; growing: a slot seems to get new tasks without end; damaged: the store
             has lost a part of a task, which is set aside or has failed; slot-full: a slot has had as many tasks as it
             may, and a further one was rejected; slow: a task has run for four fifths of its lease, once in
-            five minutes.
+            five minutes; tick-skipped: a cron entry has not submitted its graph at a tick, for another reason
+            than at the tick before.
         at: unix seconds.
         reason: one sentence for the operator.
     """

@@ -14,7 +14,7 @@ Rules:
 3. A turn runs about ENTRIES_A_TURN entries; if more are due at one moment, the rest runs in the next turn. Each task of
    a graph counts as an entry. A turn runs one tick of an entry, at most.
 4. A tick of a graph makes all of its tasks, or none: it is skipped, with the reason, if one is known, if there is no
-   room, or if ``after_failure`` forbids it.
+   room, or if ``after_failure`` forbids it. The first of ticks in a row that are skipped for one reason emits an event.
 5. At most TICKS_MOST flows of an entry run at once, and at most TICKS_MOST of its ticks wait.
 
 The task of the last run, or the tasks of the graph, are looked up first: ``need`` when the turn begins, ``tick`` when
@@ -50,6 +50,9 @@ ENTRIES_A_TURN: Final = 64
 
 TICKS_MOST: Final = 10
 """Flows of an entry that run at once, and ticks of an entry that wait, at most."""
+
+NO_DIGITS: Final = str.maketrans("", "", "0123456789")
+"""Translation that leaves out digits, in which a reason differs from tick to tick: names with ticks, and counts."""
 
 
 def need(turn: TurnState, wanted: Needs) -> None:
@@ -135,14 +138,21 @@ def _run(turn: TurnState, project: Project, each: DueTick) -> None:
     turn.state.lateness_seconds.note(now.wall - each.at)
     if each.entry.tasks:
         _begin(turn, project, record, each)
-    elif _is_live(turn, project, record.taskid):
-        record.skipped += 1
     else:
-        record.runs += 1
-        record.taskid = each.task.taskid
-        push(turn, project, each.task.taskid, each.task.url, each.task)
+        _push(turn, project, record, each)
     record.last_at = now.wall
     project.ticks[each.name] = next_run(each.entry, turn.state.environment, now.wall)
+
+
+def _push(turn: TurnState, project: Project, record: CronRecord, each: DueTick) -> None:
+    """Push the task of a due tick, unless that of an earlier one is live."""
+    record.problem = ""  # of a graph that the task has replaced
+    if _is_live(turn, project, record.taskid):
+        record.skipped += 1
+        return
+    record.runs += 1
+    record.taskid = each.task.taskid
+    push(turn, project, each.task.taskid, each.task.url, each.task)
 
 
 def _is_live(turn: TurnState, project: Project, taskid: str) -> bool:
@@ -164,12 +174,16 @@ def _begin(turn: TurnState, project: Project, record: CronRecord, each: DueTick)
     if not running or (overlap == "both" and running < TICKS_MOST):
         _submit(turn, project, record, each)
     elif each.at in record.waiting:  # the clock shows it again
-        _skip(record, "it waits already")
+        _skip(turn, project, record, each, "it waits already")
     elif overlap == "wait" and len(record.waiting) < TICKS_MOST:
         record.waiting = [*record.waiting, each.at]
     else:
-        others = {"skip": "an earlier flow of the entry has not ended", "wait": f"{TICKS_MOST} runs wait already"}
-        _skip(record, others.get(overlap, f"{TICKS_MOST} flows of the entry have not ended"))
+        problems = {
+            "skip": "an earlier flow of the entry has not ended",
+            "wait": f"{TICKS_MOST} ticks wait already",
+            "both": f"{TICKS_MOST} flows of the entry have not ended",
+        }
+        _skip(turn, project, record, each, problems[overlap])
 
 
 def _submit(turn: TurnState, project: Project, record: CronRecord, each: DueTick) -> None:
@@ -177,7 +191,7 @@ def _submit(turn: TurnState, project: Project, record: CronRecord, each: DueTick
     state, now = turn.state, turn.now
     name = flow_name(each.name, _digits(each.at))
     if problem := _obstacle(turn, project, name, each):
-        _skip(record, problem)
+        _skip(turn, project, record, each, problem)
         return
     flow = state.flows.begin(project.number, name, now.wall, each.name, each.at)
     state.flows.accept(flow)
@@ -193,7 +207,11 @@ def _submit(turn: TurnState, project: Project, record: CronRecord, each: DueTick
     record.problem = ""
 
 
-def _skip(record: CronRecord, problem: str) -> None:
+def _skip(turn: TurnState, project: Project, record: CronRecord, each: DueTick, problem: str) -> None:
+    """Skip a tick; emit an event unless the tick before was skipped for the same reason, numbers aside."""
+    if problem.translate(NO_DIGITS) != record.problem.translate(NO_DIGITS):
+        name = flow_name(each.name, _digits(each.at))
+        turn.emit("tick-skipped", project, f"flow {name} was not submitted: {problem}")
     record.skipped += 1
     record.problem = problem
 

@@ -248,8 +248,8 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
         ("[store]\npath = 7", "store.path must be a folder (store.url names a database), not 7"),
         (
             '[webhook]\nevents = ["paused", "late"]',
-            "webhook.events must be a list of 1 to 8 items, each one of "
-            '"damaged", "error-burst", "finished", "growing", "paused", "resumed", "slot-full", "slow", '
+            "webhook.events must be a list of 1 to 9 items, each one of "
+            '"damaged", "error-burst", "finished", "growing", "paused", "resumed", "slot-full", "slow", "tick-skipped", '
             'not ["paused", "late"]',
         ),
         (

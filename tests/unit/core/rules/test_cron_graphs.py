@@ -66,6 +66,15 @@ def fail_all(world: World, fetcher: Fetcher) -> None:
     finish(world, fetcher, ok=False, retry=False)
 
 
+def skips(world: World) -> list[str]:
+    """Return the reasons of the events of skipped ticks so far."""
+    return [event.reason for event in world.happened if event.kind == "tick-skipped" and event.project == "news"]
+
+
+def not_submitted(tick: int, problem: str) -> str:
+    return f"flow {flow_at(tick)} was not submitted: {problem}"
+
+
 def in_order(taken: list[str]) -> bool:
     """Whether each task of GRAPH came once a tick, and after its parents."""
     places = {taskid: place for place, taskid in enumerate(taken)}
@@ -276,7 +285,7 @@ def test_so_many_ticks_of_an_entry_wait_and_the_next_one_is_skipped(world: World
     world.advance(FIRST + (TICKS_MOST + 1) * EVERY)
 
     assert counts(world) == (1, 1, TICKS_MOST)
-    assert entry(world, "night").problem == f"{TICKS_MOST} runs wait already"
+    assert entry(world, "night").problem == f"{TICKS_MOST} ticks wait already"
 
 
 def test_flows_of_an_entry_run_beside_each_other_if_the_entry_says_so(world: World) -> None:
@@ -300,7 +309,7 @@ def test_a_changed_or_removed_entry_lets_no_tick_wait(world: World) -> None:
     world.ask(ProjectReply, ProjectUnset(session="person", n=world.n(), project="news", keys=["cron.night"]))
     finish(world, world.fetcher())
 
-    assert names(world) == [flow_at(0)]
+    assert (names(world), skips(world)) == ([flow_at(0)], [])
 
 
 def test_a_config_that_changes_while_the_daemon_is_down_lets_no_tick_wait(make_world: MakeWorld) -> None:
@@ -357,6 +366,73 @@ def test_a_flow_that_was_cancelled_has_not_failed(world: World) -> None:
     world.advance(EVERY)
 
     assert [view.state for view in flows(world)] == ["cancelled", "running"]
+
+
+# ---------------------------------------------------------------------------------------- ticks that are skipped
+
+
+def test_of_ticks_in_a_row_that_are_skipped_for_one_reason_an_event_tells_the_first(world: World) -> None:
+    begin(world)
+
+    world.advance(FIRST + 2 * EVERY)
+    world.restart()
+    world.advance(EVERY)
+    assert counts(world) == (1, 3, 0)
+    assert skips(world) == [not_submitted(1, "an earlier flow of the entry has not ended")]
+    finish(world, world.fetcher())
+    world.advance(2 * EVERY)
+
+    assert counts(world) == (2, 4, 0)
+    assert skips(world)[1:] == [not_submitted(5, "an earlier flow of the entry has not ended")]
+
+
+def test_an_event_tells_each_reason_for_which_ticks_are_skipped(world: World) -> None:
+    begin(world, after_failure="skip")
+
+    world.advance(FIRST + EVERY)
+    fail_all(world, world.fetcher())
+    world.advance(2 * EVERY)
+
+    assert counts(world) == (1, 3, 0)
+    assert skips(world) == [
+        not_submitted(1, "an earlier flow of the entry has not ended"),
+        not_submitted(2, f"flow {flow_at(0)} has failed"),
+    ]
+
+
+def test_an_event_tells_of_a_tick_that_has_waited_in_vain(world: World) -> None:
+    begin(world, overlap="wait", after_failure="skip")
+    world.advance(FIRST + 2 * EVERY)
+    assert skips(world) == []
+
+    fail_all(world, world.fetcher())
+    world.settle()
+
+    assert counts(world) == (1, 2, 0)
+    assert skips(world) == [not_submitted(1, f"flow {flow_at(0)} has failed")]
+
+
+def test_reasons_that_differ_in_the_tick_are_one_reason(world: World) -> None:
+    begin(world)
+    world.push("news", task(f"{flow_at(0)}.sum"), task(f"{flow_at(1)}.sum"))
+
+    world.advance(FIRST + EVERY)
+
+    assert counts(world) == (0, 2, 0)
+    assert entry(world, "night").problem == f"task {flow_at(1)}.sum is known already"
+    assert skips(world) == [not_submitted(0, f"task {flow_at(0)}.sum is known already")]
+
+
+def test_a_task_that_replaces_a_graph_has_no_reason_of_a_skipped_tick(world: World) -> None:
+    begin(world)
+    world.advance(FIRST + EVERY)
+    assert entry(world, "night").problem
+
+    world.set(cron={"night": {"every": "5m"}})
+    world.advance(2 * EVERY)
+
+    assert (entry(world, "night").problem, counts(world)) == ("", (2, 2, 0))
+    assert len(skips(world)) == 1
 
 
 # ---------------------------------------------------------------------------------------- what is remembered
