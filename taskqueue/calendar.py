@@ -7,9 +7,9 @@ Cron expressions follow Debian's cron, as ``cronsim`` implements it:
 
 1. Five fields, or six with seconds first, or a word such as @daily. If day of the month or day of the week begins with
    a star, both must match, else either.
-2. If neither minute nor hour begins with a star, the expression means times of day: one that clocks skip in spring runs
-   in the first minute after the skip, one that clocks show twice in autumn runs the first time.
-3. Any other expression, and each with seconds, means real time: skipped times don't run, repeated times run twice.
+2. If neither minute nor hour begins with a star, the expression means times of day: one that clocks skip in spring
+   comes in the first minute after the skip, one that clocks show twice in autumn comes the first time.
+3. Any other expression, and each with seconds, means real time: skipped times don't come, repeated times come twice.
 
 Active hours follow the clock on the wall, so nothing has to be decided when clocks change:
 
@@ -45,7 +45,7 @@ MAX_SETTING_CHARS: Final = 400
 """Longest expression, zone or hours; a list of all sixty minutes has 169."""
 
 SEARCHED_YEARS: Final = 8
-"""Years searched for a next run: any day of the year occurs within eight."""
+"""Years searched for a next tick: any day of the year occurs within eight."""
 
 SHORTHANDS: Final = {
     "@hourly": "0 * * * *",
@@ -64,7 +64,7 @@ minutes would mean every hour.
 """
 
 KEPT_ANSWERS: Final = 4096
-"""Next runs that are cached. One takes 30 µs to find, and cron entries that share an expression are due together."""
+"""Next ticks that are cached. One takes 30 µs to find, and cron entries that share an expression are due together."""
 
 KEPT_HOSTS: Final = 16_384
 """Host spellings that are cached: 4 MB. One takes 10 µs to map."""
@@ -90,15 +90,15 @@ _STEP: Final = re.compile(r"/(\d+)", re.ASCII)
 class Calendar:
     """Environment of the core, as the daemon provides it; see ``taskqueue.settings.environment``."""
 
-    def next_run(self, expression: str, zone: str, after: float) -> float:
-        """Return the first run of a cron expression after ``after`` in a time zone, in unix seconds; inf: never.
+    def next_tick(self, expression: str, zone: str, after: float) -> float:
+        """Return the first tick of a cron expression after ``after`` in a time zone, in unix seconds; inf: never.
 
         Searches SEARCHED_YEARS. Costs 30 µs, or 4 ms for an expression that matches nothing in that time.
 
         Raises:
             Rejected: with the code ``setting``: the expression or the zone can't be read.
         """
-        return _next_run(expression, zone, floor(after))
+        return _next_tick(expression, zone, floor(after))
 
     def hours(self, active: str, at: float) -> Hours:
         """Return whether active hours include a time (unix seconds), and until when that stays so; empty text: always.
@@ -141,23 +141,23 @@ _ascii_host: Final = lru_cache(KEPT_HOSTS)(ascii_host)
 
 
 @lru_cache(KEPT_ANSWERS)
-def _next_run(expression: str, zone: str, after: int) -> float:
-    for run in _runs(expression, datetime.fromtimestamp(after, _zone(zone))):
+def _next_tick(expression: str, zone: str, after: int) -> float:
+    for tick in _ticks(expression, datetime.fromtimestamp(after, _zone(zone))):
         # After clocks were put back, the library returns the first of two equal times of day, which may be past.
-        if run > after:
-            return run
+        if tick > after:
+            return tick
     return inf
 
 
-def _runs(expression: str, after: datetime) -> Iterator[float]:
-    """Yield unix seconds of the runs from about ``after`` on."""
+def _ticks(expression: str, after: datetime) -> Iterator[float]:
+    """Yield unix seconds of the ticks from about ``after`` on."""
     _check_length("cron", expression)
     _check_steps(expression)
     try:
         found = _Near(SHORTHANDS.get(expression.strip(), expression), after)
     except CronSimError as error:
         raise Rejected("setting", f"cron: {_quoted(expression)} can't be read: {error}") from None
-    return (run.timestamp() for run in found)
+    return (tick.timestamp() for tick in found)
 
 
 def _check_steps(expression: str) -> None:
@@ -170,7 +170,7 @@ def _check_steps(expression: str) -> None:
 
 
 class _Near(CronSim):
-    """Search for runs that gives up after SEARCHED_YEARS instead of 50; the year is checked when the month advances."""
+    """Search for ticks that ends after SEARCHED_YEARS instead of 50; the year is checked when the month advances."""
 
     def __init__(self, expression: str, after: datetime) -> None:
         super().__init__(expression, after)

@@ -531,12 +531,12 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
             overrides={"rate": 5.0},
             tokens=3.0,
             cron=[
-                projects.CronEntry(entry="daily", next_at=1700010800.0, last_at=1699924400.0, runs=12, skipped=1),
+                projects.CronEntry(entry="daily", next_at=1700010800.0, last_at=1699924400.0, ran=12, skipped=1),
                 projects.CronEntry(
                     entry="night",
                     next_at=1700010800.0,
                     last_at=1699924400.0,
-                    runs=8,
+                    ran=8,
                     skipped=1,
                     waiting=1,
                     problem="flow night-1699838000 has failed",

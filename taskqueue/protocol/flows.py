@@ -31,7 +31,7 @@ class Flow(Struct, frozen=True, omit_defaults=True, gc=False):
         began_at: unix seconds at which it was submitted; of a stage: at which its first task arrived.
         ended_at: unix seconds at which its last task finished; 0: it has not ended.
         cron: cron entry that has submitted it; empty: a client has.
-        tick: unix seconds of that entry's run.
+        tick: unix seconds of that entry's tick.
     """
 
     project: str

@@ -19,19 +19,19 @@ class CronEntry(Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         entry: name of the entry in its project.
-        next_at: unix seconds of its next run; 0: never.
-        last_at: unix seconds of its last run; 0: never.
-        runs: times that it has pushed its task, or submitted its flow.
-        skipped: runs left out, mostly because the task or flow of an earlier run had not ended.
-        waiting: runs that wait for the end of an earlier flow.
-        problem: why the last run of an entry with a graph was left out; empty: it was not.
+        next_at: unix seconds of its next tick; 0: never.
+        last_at: unix seconds at which a tick last ran, was skipped or began to wait; 0: never.
+        ran: ticks at which it has pushed its task, or submitted its flow.
+        skipped: ticks at which it has not, mostly because the task or flow of an earlier one had not ended.
+        waiting: ticks that wait for the end of an earlier flow.
+        problem: why the last tick of an entry with a graph was skipped; empty: it was not.
     """
 
     entry: str
     """Name of the entry in its project."""
     next_at: float = 0.0
     last_at: float = 0.0
-    runs: int = 0
+    ran: int = 0
     skipped: int = 0
     waiting: int = 0
     problem: str = ""

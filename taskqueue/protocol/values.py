@@ -323,18 +323,18 @@ class CronRecord(Struct, array_like=True):
     """State of a cron entry.
 
     Attributes:
-        last_at: unix seconds at which a tick was last run, skipped or told to wait, or the entry first seen.
+        last_at: unix seconds at which a tick last ran, was skipped or began to wait, or the entry was first seen.
         taskid: taskid of the last pushed task; empty if there was none.
-        runs: pushes of its task, or flows of its graph.
-        skipped: ticks that were not run.
+        ran: ticks at which it has pushed its task, or submitted its flow.
+        skipped: ticks at which it has not.
         waiting: ticks (unix seconds) of an entry with a graph that wait for the end of an earlier flow, in order.
-        problem: reason why the last tick of an entry with a graph was skipped; empty if it was run.
+        problem: reason why the last tick of an entry with a graph was skipped; empty if it was not.
         changed_at: unix seconds at which the entry was changed: no tick before counts as missed; 0 if it never was.
     """
 
     last_at: float
     taskid: str = ""
-    runs: int = 0
+    ran: int = 0
     skipped: int = 0
     waiting: list[float] = []
     problem: str = ""

@@ -26,8 +26,8 @@ class Hours(NamedTuple):
 class Environment(Protocol):
     """Pure functions that the core gets from outside."""
 
-    def next_run(self, expression: str, zone: str, after: float) -> float:
-        """Return the first run of a cron expression after ``after`` in a time zone, in unix seconds; inf: never.
+    def next_tick(self, expression: str, zone: str, after: float) -> float:
+        """Return the first tick of a cron expression after ``after`` in a time zone, in unix seconds; inf: never.
 
         Raises:
             Rejected: with the code ``setting``: the expression or the zone can't be read.

@@ -1,7 +1,7 @@
 """Tasks that the daemon pushes by itself, as settings: ``on_finished``, ``on_failure``, and the entries in ``cron``.
 
-An entry pushes one task, or submits a graph of tasks as a flow. This module defines these tables and reports all that
-can be wrong with them; ``cron_times`` says when an entry runs, ``cron`` runs it.
+At each of its ticks an entry pushes one task, or submits a graph of tasks as a flow. This module defines these tables
+and reports all that can be wrong with them; ``cron_times`` says when an entry runs, ``cron`` runs it.
 Complaints of the ``Environment`` are reported under the name of the setting.
 """
 
@@ -54,7 +54,7 @@ LONGEST: Final = "\U0010ffff"
 """Character that takes the most bytes in UTF-8."""
 MAX_GRAPH_TASKS: Final = 256
 MAX_GRAPH_EDGES: Final = 2000
-"""Tasks of an entry's graph, and edges between them, at most: a run makes them all in one turn."""
+"""Tasks of an entry's graph, and edges between them, at most: a tick makes them all in one turn."""
 
 GRAPH_TASK_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 GRAPH_TASK_NAME_WORDS: Final = '1 to 64 ASCII letters, digits, "_", "-" and "."'
@@ -91,7 +91,7 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
 
 class GraphTask(Template, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Task of a cron entry's graph, which the daemon makes anew in each run.
+    """Task of a cron entry's graph, which the daemon makes anew at each tick.
 
     Attributes:
         after: names of the entry's tasks that it waits for.
@@ -108,13 +108,14 @@ class CronEntry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     """When to push which task, or submit which graph of tasks, repeatedly, by ``cron`` or by ``every``.
 
     Attributes:
-        tasks: tasks of a graph by name, instead of ``task``; each run submits them as the flow ENTRY-TICK.
+        tasks: tasks of a graph by name, instead of ``task``; each tick submits them as the flow ENTRY-TICK.
         cron: a cron expression, read in ``zone``.
-        every: interval such as "90s", "5m", "12h" or "1d", in whole seconds, at most 366 days; runs come at its
+        every: interval such as "90s", "5m", "12h" or "1d", in whole seconds, at most 366 days; ticks come at its
             multiples since 1970 (UTC).
-        missed: runs missed while the daemon was down: skip them, or run once.
-        overlap: a run while an earlier flow of the entry has not ended: skip it, let it wait for that, or have both.
-        after_failure: a run after a flow of the entry that has failed: run it, or skip it until that flow is a success.
+        missed: ticks missed while the daemon was down: skip them, or run once.
+        overlap: a tick while an earlier flow of the entry has not ended: skip it, let it wait for that, or have both.
+        after_failure: a tick after a flow of the entry that has failed: run it, or skip it until that flow is a
+            success.
         keep_flows: ended flows of the entry that are remembered, at most.
     """
 
@@ -244,7 +245,7 @@ def _wrong_graph(where: str, name: str, entry: CronEntry, environment: Environme
             yield f"{path}: a task's name is {GRAPH_TASK_NAME_WORDS}"
         yield from wrong_template(path, at_tick(task, MAX_TICK), environment)
         if task.taskid and TICK not in task.taskid:
-            yield f"{path}.taskid: expected {TICK} in it, because each run has tasks of its own"
+            yield f"{path}.taskid: expected {TICK} in it, because each tick has tasks of its own"
         elif not task.taskid and len(taskids[key].encode()) > MAX_TASKID_BYTES:
             yield f"{path}: its taskid ENTRY-TICK.NAME takes more than {MAX_TASKID_BYTES} bytes; shorten a name"
         if counts[taskids[key]] > 1:
@@ -296,11 +297,11 @@ def _unreadable_times(where: str, entry: CronEntry, environment: Environment) ->
     if entry.cron:
         yield from attempt(f"{where}.cron", lambda: _check_comes(entry.cron, environment))
     if not entry.every:
-        yield from attempt(f"{where}.zone", lambda: environment.next_run(EACH_MINUTE, entry.zone, 0.0))
+        yield from attempt(f"{where}.zone", lambda: environment.next_tick(EACH_MINUTE, entry.zone, 0.0))
 
 
 def _check_comes(expression: str, environment: Environment) -> None:
-    if environment.next_run(expression, PLAIN_ENTRY.zone, LONG_GAP_AT) == inf:
+    if environment.next_tick(expression, PLAIN_ENTRY.zone, LONG_GAP_AT) == inf:
         raise Rejected("setting", f"cron: {reader.shown(expression)} never comes")
 
 

@@ -106,7 +106,7 @@ def test_a_cron_entry_is_made_shown_and_forgotten(web: Web) -> None:
 
     assert [entry["entry"] for entry in made["cron"]] == ["daily"]
     assert entries == [shown]
-    assert (shown["entry"], shown["setting"], shown["runs"]) == ("daily", daily | {"task": {}}, 0)
+    assert (shown["entry"], shown["setting"], shown["ran"]) == ("daily", daily | {"task": {}}, 0)
     assert shown["next_at"] == made["cron"][0]["next_at"] > 0
     assert gone["cron"] == web.got("GET", "/projects/set/cron")["entries"] == []
     assert refused(web, "GET", "/projects/set/cron/daily") == (404, "unknown-entry", "entry")

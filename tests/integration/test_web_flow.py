@@ -135,11 +135,11 @@ def test_a_flow_that_nobody_knows_has_no_page(pages: Pages) -> None:
     assert "flow" in words(pages.page("/projects/shop/flows/ghost", 404))
 
 
-def test_the_last_runs_of_a_cron_entry_are_columns_and_their_tasks_rows(client: Client, pages: Pages) -> None:
+def test_the_last_ticks_of_a_cron_entry_are_columns_and_their_tasks_rows(client: Client, pages: Pages) -> None:
     flows = sorted(view.flow for view in client.flows.iter("shop") if view.cron)
     page = pages.page("/projects/shop/cron/night")
 
-    head, *rows = table(page, "Tasks of the last 10 runs")
+    head, *rows = table(page, "Tasks of the last 10 ticks")
     assert len(head) == 1 + len(flows)
     assert rows == [["load", *["ready"] * len(flows)], ["sum", *["blocked"] * len(flows)]]
     cells = [
@@ -161,7 +161,7 @@ def test_an_entry_without_a_graph_has_a_page_and_an_unknown_one_has_none(pages: 
     assert pages.get("/projects/shop/cron/unknown").status_code == 404
 
 
-def test_flows_of_a_cron_entry_share_a_row_that_leads_to_its_runs(client: Client, pages: Pages) -> None:
+def test_flows_of_a_cron_entry_share_a_row_that_leads_to_its_ticks(client: Client, pages: Pages) -> None:
     page = pages.page("/projects/shop/flows")
 
     names = [row[0] for row in table(page, "Flows")[1:]]
@@ -169,3 +169,5 @@ def test_flows_of_a_cron_entry_share_a_row_that_leads_to_its_runs(client: Client
     others = sum(bool(view.cron) for view in client.flows.iter("shop")) - 1
     assert sorted(names) == sorted([f"{newest} and {others} earlier", "nightly"])
     assert "/projects/shop/cron/night" in [each.get("href") for each in page.iter("a")]
+    page = pages.page(f"/projects/shop/flows?filter={newest}")
+    assert [row[0] for row in table(page, "Flows")[1:]] == [f"{newest} ticks of night"]

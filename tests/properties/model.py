@@ -612,7 +612,7 @@ class Model:
             if last is not None and last.is_live:
                 record.skipped += 1
             else:
-                record.runs += 1
+                record.ran += 1
                 record.taskid = f"cron.{entry}"
                 self._push_own(name, record.settings.get("task", {}), record.taskid, "")
             record.last_at, record.next_at = self.wall, _tick_after(record.settings, self.wall)

@@ -140,13 +140,13 @@ class Bucket:
 
 @dataclass
 class CronEntry:
-    """Cron entry: its next run, its last run, and the taskid that it pushed last."""
+    """Cron entry: its next tick, its last tick, and the taskid that it pushed last."""
 
     settings: dict[str, Any]
     next_at: float
     last_at: float
     taskid: str = ""
-    runs: int = 0
+    ran: int = 0
     skipped: int = 0
 
 

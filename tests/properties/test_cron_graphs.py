@@ -42,7 +42,7 @@ class Model:
     keep: int
     flows: list[Flow] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
-    runs: int = 0
+    ran: int = 0
     skipped: int = 0
 
     def running(self) -> list[Flow]:
@@ -73,7 +73,7 @@ class Model:
         if self.after_failure == "skip" and over and over[-1].state == "failed":
             self.skipped += 1
             return
-        self.runs += 1
+        self.ran += 1
         self.flows.append(Flow(at))
 
 
@@ -145,7 +145,7 @@ class Play:
         assert [(view.flow, view.state) for view in views] == [
             (f"night-{flow.tick}", flow.state) for flow in sorted(model.flows, key=lambda flow: flow.tick)
         ]
-        assert (entry.runs, entry.skipped, entry.waiting) == (model.runs, model.skipped, len(model.waiting))
+        assert (entry.ran, entry.skipped, entry.waiting) == (model.ran, model.skipped, len(model.waiting))
 
 
 @settings(max_examples=20 * TIMES)

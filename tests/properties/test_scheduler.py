@@ -778,8 +778,8 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         assert view.paused_until == (0 if project.until is None else naive.WALL + project.until)
         assert view.held_by == sum(until > model.wall for until in project.holds.values())
         assert view.overrides == project.overrides
-        entries = {each.entry: (each.runs, each.skipped, each.next_at - naive.WALL) for each in view.cron}
-        assert entries == {entry: (each.runs, each.skipped, each.next_at) for entry, each in project.entries.items()}
+        entries = {each.entry: (each.ran, each.skipped, each.next_at - naive.WALL) for each in view.cron}
+        assert entries == {entry: (each.ran, each.skipped, each.next_at) for entry, each in project.entries.items()}
 
     def compare_sums(self, status: StatusReply, stats: StatsReply) -> None:
         names = sorted(self.model.projects)

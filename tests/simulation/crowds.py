@@ -130,7 +130,7 @@ class Crowds:
         for entry, kept in record.cron.items():
             if entry == GRAPH_ENTRY:
                 continue  # law W4
-            key, heeded = (record.number, entry), kept.runs + kept.skipped
+            key, heeded = (record.number, entry), kept.ran + kept.skipped
             every = int(entries[entry]["every"][:-1]) if entry in entries else 1
             run = self._truth.runs.get(key)
             if run is None or heeded < run.heeded or every != run.every:
@@ -153,11 +153,9 @@ class Crowds:
         rows = []
         for record in turn.kept.projects:
             shown = self._truth.records.get(record.number)
-            before = shown.runs if shown is not None else {}
+            before = shown.ran if shown is not None else {}
             ran = [
-                entry
-                for entry, kept in record.cron.items()
-                if kept.runs > before.get(entry, 0) and entry != GRAPH_ENTRY
+                entry for entry, kept in record.cron.items() if kept.ran > before.get(entry, 0) and entry != GRAPH_ENTRY
             ]
             rows += [(Name(record.name, f"cron.{entry}"), True) for entry in ran]
             removed = [entry for entry in before if entry not in record.cron and entry != GRAPH_ENTRY]
@@ -168,5 +166,5 @@ class Crowds:
 def _shown(record: ProjectRecord) -> Shown:
     is_owed = record.armed and not record.unfinished and not record.holds
     check_at = record.pause.check_at if record.state == "paused" else 0.0
-    runs = {entry: kept.runs for entry, kept in record.cron.items()}
-    return Shown(record.name, record.state, record.finished, check_at, record.pause.until, runs, is_owed)
+    ran = {entry: kept.ran for entry, kept in record.cron.items()}
+    return Shown(record.name, record.state, record.finished, check_at, record.pause.until, ran, is_owed)

@@ -619,9 +619,9 @@ def _ticks_replayed(replace_: Replace) -> None:
     def run(turn: TurnState, project: Project, each: DueTick) -> None:
         original(turn, project, each)
         if not each.has_waited:
-            project.ticks[each.name] = original_next_run(each.entry, turn.state.environment, each.at)
+            project.ticks[each.name] = original_next_tick(each.entry, turn.state.environment, each.at)
 
-    original_next_run = cron_times.next_run
+    original_next_tick = cron_times.next_tick
     original = replace_(cron, "_run", run)
 
 

@@ -132,19 +132,19 @@ class Facts(NamedTuple):
 
 class Shown(NamedTuple):
     """Project as it was written last: how often it has finished, times of its next check and of the end of its pause
-    (unix seconds; 0: none), runs of its cron entries, and whether it still has to finish."""
+    (unix seconds; 0: none), how often its cron entries ran, and whether it still has to finish."""
 
     name: str
     state: str
     finished: int
     check_at: float
     until: float
-    runs: dict[str, int]
+    ran: dict[str, int]
     is_owed: bool
 
 
 class Run(NamedTuple):
-    """Last run of a cron entry: number of its ticks, time of the last one, wall time then, and lowest one since."""
+    """Last tick of a cron entry: number of its ticks, their interval, which one it was, and lowest wall time since."""
 
     heeded: int
     every: int

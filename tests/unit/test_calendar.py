@@ -47,12 +47,12 @@ def shown(at: float, zone: str) -> str:
     return datetime.fromtimestamp(at, ZoneInfo(zone)).isoformat(timespec="minutes")
 
 
-def runs(expression: str, zone: str, after: str, count: int) -> list[str]:
-    """Return the next runs, each found from the one before, as the daemon does."""
+def ticks(expression: str, zone: str, after: str, count: int) -> list[str]:
+    """Return the next ticks, each found from the one before, as the daemon does."""
     at = unix(after)
     found = []
     for _ in range(count):
-        at = CALENDAR.next_run(expression, zone, at)
+        at = CALENDAR.next_tick(expression, zone, at)
         found.append(shown(at, zone))
     return found
 
@@ -68,7 +68,7 @@ def reason(text: str) -> str:
 def refused(expression: str, zone: str = "UTC") -> str:
     """Return the error for this cron expression and zone."""
     with pytest.raises(Rejected) as refusal:
-        CALENDAR.next_run(expression, zone, 0.0)
+        CALENDAR.next_tick(expression, zone, 0.0)
     assert refusal.value.code == "setting"
     return refusal.value.reason
 
@@ -92,11 +92,11 @@ class TestNextRun:
         ],
     )
     def test_an_expression_means_the_next_such_time_in_its_zone(self, expression: str, expected: str) -> None:
-        assert runs(expression, BERLIN, "2026-06-10T12:00+02:00", 1) == [expected]
+        assert ticks(expression, BERLIN, "2026-06-10T12:00+02:00", 1) == [expected]
 
     def test_a_sixth_field_in_front_means_seconds(self) -> None:
-        assert CALENDAR.next_run("*/10 * * * * *", "UTC", 1000.0) == 1010.0
-        assert CALENDAR.next_run("5 0 0 1 1 *", "UTC", 1000.0) == unix("1971-01-01T00:00:05Z")
+        assert CALENDAR.next_tick("*/10 * * * * *", "UTC", 1000.0) == 1010.0
+        assert CALENDAR.next_tick("5 0 0 1 1 *", "UTC", 1000.0) == unix("1971-01-01T00:00:05Z")
 
     @pytest.mark.parametrize(
         ("after", "expected"),
@@ -107,7 +107,7 @@ class TestNextRun:
         ],
     )
     def test_a_run_is_strictly_later_and_never_left_out(self, after: float, expected: float) -> None:
-        assert CALENDAR.next_run("* * * * *", "UTC", after) == expected
+        assert CALENDAR.next_tick("* * * * *", "UTC", after) == expected
 
     @pytest.mark.parametrize(
         ("zone", "after", "expected"),
@@ -129,10 +129,10 @@ class TestNextRun:
     def test_a_time_of_day_that_is_skipped_in_spring_is_made_up_for_right_after(
         self, zone: str, after: str, expected: list[str]
     ) -> None:
-        assert runs("30 2 * * *", zone, after, 3) == expected
+        assert ticks("30 2 * * *", zone, after, 3) == expected
 
     def test_several_times_of_day_that_are_skipped_run_once(self) -> None:
-        assert runs("0,20,40 2 * * *", BERLIN, "2026-03-28T02:40+01:00", 2) == [
+        assert ticks("0,20,40 2 * * *", BERLIN, "2026-03-28T02:40+01:00", 2) == [
             "2026-03-29T03:00+02:00",
             "2026-03-30T02:00+02:00",
         ]
@@ -159,11 +159,11 @@ class TestNextRun:
     def test_a_time_of_day_that_comes_twice_in_autumn_runs_the_first_time(
         self, zone: str, expression: str, after: str, expected: list[str]
     ) -> None:
-        assert runs(expression, zone, after, 2) == expected
+        assert ticks(expression, zone, after, 2) == expected
 
     @pytest.mark.parametrize("after", ["2026-10-25T02:45+02:00", "2026-10-25T02:10+01:00", "2026-10-25T02:30+01:00"])
     def test_a_daemon_that_starts_in_the_repeated_hour_does_not_run_the_entry_again(self, after: str) -> None:
-        assert runs("30 2 * * *", BERLIN, after, 1) == ["2026-10-26T02:30+01:00"]
+        assert ticks("30 2 * * *", BERLIN, after, 1) == ["2026-10-26T02:30+01:00"]
 
     @pytest.mark.parametrize("change", ["2026-03-29T01:00Z", "2026-10-25T01:00Z"])
     @pytest.mark.parametrize(
@@ -175,25 +175,25 @@ class TestNextRun:
     ) -> None:
         at = start = unix(change) - 7200
         for step in range(1, 4 * 3600 // seconds):
-            at = CALENDAR.next_run(expression, BERLIN, at)
+            at = CALENDAR.next_tick(expression, BERLIN, at)
             assert at == start + step * seconds
 
     def test_an_expression_with_seconds_is_neither_made_up_for_nor_held_back(self) -> None:
-        assert runs("0 30 2 * * *", BERLIN, "2026-03-28T12:00+01:00", 1) == ["2026-03-30T02:30+02:00"]
-        assert runs("0 30 2 * * *", BERLIN, "2026-10-25T00:00+02:00", 2) == [
+        assert ticks("0 30 2 * * *", BERLIN, "2026-03-28T12:00+01:00", 1) == ["2026-03-30T02:30+02:00"]
+        assert ticks("0 30 2 * * *", BERLIN, "2026-10-25T00:00+02:00", 2) == [
             "2026-10-25T02:30+02:00",
             "2026-10-25T02:30+01:00",
         ]
 
     def test_a_day_that_never_comes_means_never(self) -> None:
         """The fifth monday of a month is not its first day; the star asks for both."""
-        assert CALENDAR.next_run("0 0 */31 * MON#5", "UTC", 0.0) == inf
+        assert CALENDAR.next_tick("0 0 */31 * MON#5", "UTC", 0.0) == inf
 
     def test_no_run_is_looked_for_farther_than_the_next_leap_year(self) -> None:
         """2100 is not a leap year, so the longest way is from 2096; a leap day that is also a sunday may be 28 years
         away."""
-        assert CALENDAR.next_run("0 0 29 2 *", "UTC", unix("2096-03-01T00:00Z")) == unix("2104-02-29T00:00Z")
-        assert CALENDAR.next_run("0 0 29 2 */7", "UTC", unix("2032-03-01T00:00Z")) == inf
+        assert CALENDAR.next_tick("0 0 29 2 *", "UTC", unix("2096-03-01T00:00Z")) == unix("2104-02-29T00:00Z")
+        assert CALENDAR.next_tick("0 0 29 2 */7", "UTC", unix("2032-03-01T00:00Z")) == inf
 
     @pytest.mark.parametrize(
         ("expression", "expected"),
@@ -515,10 +515,10 @@ expressions = st.tuples(field(0, 59), field(0, 4), st.just("*"), st.just("*"), f
 
 
 def walk(expression: str, zone: str, at: float) -> Iterator[float]:
-    """Yield the runs of three days, at most forty."""
+    """Yield the ticks of three days, at most forty."""
     end = at + timedelta(days=3).total_seconds()
     for _ in range(40):
-        at = CALENDAR.next_run(expression, zone, at)
+        at = CALENDAR.next_tick(expression, zone, at)
         if at > end:
             return
         yield at
@@ -526,15 +526,15 @@ def walk(expression: str, zone: str, at: float) -> Iterator[float]:
 
 @settings(max_examples=200, deadline=None)
 @given(expression=expressions, zone=st.sampled_from([BERLIN, NEW_YORK, "UTC", "Asia/Kolkata"]), at=moments)
-def test_runs_come_one_after_the_other_and_are_the_same_from_wherever_one_looks(
+def test_ticks_come_one_after_the_other_and_are_the_same_from_wherever_one_looks(
     expression: str, zone: str, at: float
 ) -> None:
     before = at
-    for run in walk(expression, zone, at):
-        assert run > before
-        assert CALENDAR.next_run(expression, zone, (before + run) / 2) == run
-        assert CALENDAR.next_run(expression, zone, nextafter(run, 0)) == run
-        before = run
+    for tick in walk(expression, zone, at):
+        assert tick > before
+        assert CALENDAR.next_tick(expression, zone, (before + tick) / 2) == tick
+        assert CALENDAR.next_tick(expression, zone, nextafter(tick, 0)) == tick
+        before = tick
 
 
 @settings(max_examples=100, deadline=None)
@@ -544,5 +544,5 @@ def test_an_entry_for_a_time_of_day_runs_once_on_every_day(minute: int, hour: in
     first = midnight.date()
 
     found = list(walk(f"{minute} {hour} * * *", zone, midnight.replace(microsecond=0).timestamp() - 1))
-    dates = [datetime.fromtimestamp(run, ZoneInfo(zone)).date() for run in found]
+    dates = [datetime.fromtimestamp(tick, ZoneInfo(zone)).date() for tick in found]
     assert dates[:2] == [first, first + timedelta(days=1)]

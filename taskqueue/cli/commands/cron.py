@@ -43,11 +43,11 @@ def cron() -> None:
 @json_lines_option
 @daemon_options
 def list_entries(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
-    """List cron entries and their next runs.
+    """List cron entries and their next ticks.
 
-    Times are local to this machine. A run is skipped while the task of the last one is unfinished; of a graph, see
-    --overlap of `taskqueue cron set`. Below the table stand the graphs of which runs wait,
-    or of which the last run was skipped, and why.
+    Times are local to this machine. A tick is skipped while the task of the last one is unfinished; of a graph, see
+    --overlap of `taskqueue cron set`. Below the table stand the graphs of which ticks wait,
+    or of which the last tick was skipped, and why.
 
     \b
     Example:
@@ -77,17 +77,17 @@ def _told(views: Iterable[Project]) -> Iterator[dict[str, object]]:
 @cron.command("set")
 @click.argument("project", type=project_name)
 @click.argument("entry")
-@click.option("--cron", metavar="CRON", default="", help="Cron expression of the runs.")
-@click.option("--every", metavar="DURATION", default="", help="Time from one run to the next.")
+@click.option("--cron", metavar="CRON", default="", help="Cron expression of the ticks.")
+@click.option("--every", metavar="DURATION", default="", help="Time from one tick to the next.")
 @click.option("--zone", default="UTC", show_default=True, help="Time zone of --cron, such as Europe/Berlin.")
 @click.option(
     "--missed",
     type=click.Choice(["skip", "once"]),
     default="skip",
     show_default=True,
-    help="Runs for those missed while the daemon was down.",
+    help="Ticks missed while the daemon was down.",
 )
-@click.option("--url", default="", help="URL of the task; {tick} is the run's unix seconds.")
+@click.option("--url", default="", help="URL of the task; {tick} is the tick's unix seconds.")
 @click.option("--taskid", default="", help="Taskid of the task, also with {tick}.")
 @click.option("--priority", type=int, default=0, help="Priority of the task; larger runs first.")
 @click.option("--body", metavar="JSON", help="Body of the task, also with {tick}.")
@@ -96,13 +96,13 @@ def _told(views: Iterable[Project]) -> Iterator[dict[str, object]]:
     "--overlap",
     type=click.Choice(["skip", "wait", "both"]),
     show_default="skip",
-    help="Runs due while an earlier flow is unfinished.",
+    help="Ticks while an earlier flow is unfinished.",
 )
 @click.option(
     "--after-failure",
     type=click.Choice(["run", "skip"]),
     show_default="run",
-    help="Runs due after a flow that failed.",
+    help="Ticks after a flow that failed.",
 )
 @click.option(
     "--keep-flows",
@@ -119,9 +119,9 @@ def set_entry(
     Applies at once and until `remove`, and wins over an entry of this name in the config. A taskid with {tick} makes a
     new task each time; otherwise one task runs again and again.
 
-    With --flow each run submits the tasks of the file as a flow, called ENTRY-TICK after the run's unix seconds. A
+    With --flow each tick submits the tasks of the file as a flow, called ENTRY-TICK after the tick's unix seconds. A
     task's taskid is ENTRY-TICK.NAME, or its own, which needs {tick}. `after` names tasks of the file only. While an
-    earlier flow of the entry is unfinished, a run is skipped, waits, or runs beside it (--overlap).
+    earlier flow of the entry is unfinished, a tick is skipped, waits, or runs beside it (--overlap).
 
     \b
     Example:
@@ -174,7 +174,7 @@ def remove(project: str, entry: str, daemon: Daemon) -> None:
 
 
 def _next(entry: CronEntry | None) -> str:
-    """Describe the next run: ``runs next at …``, or ``removed`` without an entry."""
+    """Describe the next tick: ``runs next at …``, or ``removed`` without an entry."""
     if entry is None:
         return "removed"
     return f"runs next at {local(entry.next_at)}" if entry.next_at else "never runs"

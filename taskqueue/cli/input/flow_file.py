@@ -102,7 +102,7 @@ class FlowFile(NamedTuple):
                 _refuse(
                     self.name, f"tasks.{name}.{key}: not for a task of a cron entry, which has {', '.join(OF_CRON)}"
                 )
-        # The name is not its taskid: each run has tasks of its own.
+        # The name is not its taskid: each tick has tasks of its own.
         options = {key: value for key, value in each.options.items() if (key, value) != ("taskid", name)}
         return options | {"after": each.inside}
 

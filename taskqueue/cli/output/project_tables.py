@@ -125,25 +125,25 @@ def of_still(sentence: str) -> Text:
 
 def of_cron(views: Iterable[Project]) -> Table:
     """Make a table with a row per cron entry of each project, in this machine's time zone; 80 columns."""
-    table = bare_table(["project", "entry", "next", "last"], ["runs", "skipped"], ["when"])
+    table = bare_table(["project", "entry", "next", "last"], ["ran", "skipped"], ["when"])
     for view in views:
         for entry in view.cron:
             times = local(entry.next_at) or "never", ago(entry.last_at) or "not yet"
             entries = view.settings.get("cron")
             schedule = schedule_of(entries.get(entry.entry, {}) if isinstance(entries, dict) else {})
-            cells = (view.name, entry.entry, *times, f"{entry.runs:,}", f"{entry.skipped:,}", schedule)
+            cells = (view.name, entry.entry, *times, f"{entry.ran:,}", f"{entry.skipped:,}", schedule)
             table.add_row(*map(Text, cells))
     return table
 
 
 def cron_lines(views: Iterable[Project]) -> Iterator[str]:
-    """Yield which graphs have runs that wait, and why the last run of a graph was skipped."""
+    """Yield which graphs have ticks that wait, and why the last tick of a graph was skipped."""
     for view in views:
         for entry in view.cron:
             if entry.waiting:
-                yield f"{view.name}: {entry.entry}: runs that wait for the end of an earlier flow: {entry.waiting}"
+                yield f"{view.name}: {entry.entry}: ticks that wait for the end of an earlier flow: {entry.waiting}"
             if entry.problem:
-                yield f"{view.name}: {entry.entry}: the last run was skipped: {entry.problem}"
+                yield f"{view.name}: {entry.entry}: the last tick was skipped: {entry.problem}"
 
 
 def of_settings(view: Project) -> Table:

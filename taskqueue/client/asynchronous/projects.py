@@ -358,21 +358,21 @@ class AsyncCron:
     ) -> CronEntry:
         """Have a task pushed again and again, with ``force_update``; this replaces an entry of the same name.
 
-        With ``tasks``, each run submits these as a flow, which is called ENTRY-TICK after the run's unix seconds.
+        With ``tasks``, each tick submits these as a flow, which is called ENTRY-TICK after the tick's unix seconds.
 
         Args:
             cron: a cron expression, read in ``zone``; or
-            every: an interval such as "90s", "5m", "12h" or "1d": runs are at its multiples since 1970 (UTC).
+            every: an interval such as "90s", "5m", "12h" or "1d": ticks are at its multiples since 1970 (UTC).
             zone: time zone of ``cron``, such as "Europe/Berlin".
-            missed: runs missed while the daemon was down: "skip" them, or run "once".
+            missed: ticks missed while the daemon was down: "skip" them, or run "once".
             url, taskid: url and taskid of the task; empty: made from the entry's name. ``{tick}`` in these and in texts
-                of the body stands for the run's unix seconds.
+                of the body stands for the tick's unix seconds.
             fetch, process, save, body, priority, retries, age, timeout: options of the task, as in
                 ``taskqueue.new_task``.
             tasks: options of each task of a graph by its name, instead of those of one task; with ``after``, the names
                 of those that it waits for, and ``on_parent_failure``.
-            overlap: a run while an earlier flow has not ended: "skip" it, let it "wait" for that, or have "both".
-            after_failure: a run after a flow that has failed: "run" it, or "skip" it until that flow is a success.
+            overlap: a tick while an earlier flow has not ended: "skip" it, let it "wait" for that, or have "both".
+            after_failure: a tick after a flow that has failed: "run" it, or "skip" it until that flow is a success.
             keep_flows: ended flows of the entry that are remembered, 1 to 100.
         """
         when: dict[str, Any] = {"cron": cron, "every": every, "zone": zone, "missed": missed}
@@ -396,7 +396,7 @@ class AsyncCron:
         return _entry_of(changed, entry)
 
     async def list(self, project: str) -> builtins.list[CronEntry]:
-        """Return the entries of a project, by name, with their next runs.
+        """Return the entries of a project, by name, with their next ticks.
 
         Raises:
             RequestRejected: the project is unknown.

@@ -1,10 +1,10 @@
-"""Next times of a project's cron entries; ``cron`` runs them.
+"""Next ticks of a project's cron entries; ``cron`` runs them.
 
-1. A new or changed entry waits for its first time after now, also across a restart.
-2. After a start, an entry that missed a time waits for its next one, or (``missed = "once"``) is due at once.
-3. A start within MISSED_SECONDS after a time has not missed it: a crash just then must not cost a night's run.
+1. A new or changed entry waits for its first tick after now, also across a restart.
+2. After a start, an entry that missed a tick waits for its next one, or (``missed = "once"``) is due at once.
+3. A start within MISSED_SECONDS after a tick has not missed it: a crash just then must not cost a night's crawl.
 4. ``every`` means multiples since 1970 in UTC, so a restart shifts nothing.
-5. When the wall clock has been put back, entries are planned anew (``clock_step``): times that it shows again count
+5. When the wall clock has been put back, entries are planned anew (``clock_step``): ticks that it shows again count
    again, and no entry is silent until the clock is where it was.
 6. A tick that waits for the end of an earlier flow is due when that has ended. A changed entry has none.
 """
@@ -60,7 +60,7 @@ def plan(project: Project, environment: Environment, now: Now, before: Mapping[s
         else:
             project.cron[name].changed_at = now.wall
             _stop_waiting(project.cron[name])
-        project.ticks[name] = next_run(entry, environment, now.wall)
+        project.ticks[name] = next_tick(entry, environment, now.wall)
 
 
 def resume(project: Project, environment: Environment, now: Now) -> bool:
@@ -70,7 +70,7 @@ def resume(project: Project, environment: Environment, now: Now) -> bool:
     for name, entry in entries.items():
         record = project.cron.get(name)
         if record is not None:
-            project.ticks[name] = next_run(entry, environment, _heeded_until(entry, record, now.wall))
+            project.ticks[name] = next_tick(entry, environment, _heeded_until(entry, record, now.wall))
             if record.waiting and not (entry.tasks and entry.overlap == "wait"):
                 _stop_waiting(record)
                 has_stopped = True
@@ -79,15 +79,15 @@ def resume(project: Project, environment: Environment, now: Now) -> bool:
 
 
 def plan_anew(project: Project, environment: Environment, after: float) -> None:
-    """Plan all entries of a project for their first times after ``after`` (unix seconds)."""
+    """Plan all entries of a project for their first ticks after ``after`` (unix seconds)."""
     for name, entry in project.settings.cron.items():
-        project.ticks[name] = next_run(entry, environment, after)
+        project.ticks[name] = next_tick(entry, environment, after)
 
 
-def next_run(entry: CronEntry, environment: Environment, after: float) -> float:
-    """Return the entry's first time after ``after`` (unix seconds); inf if never."""
+def next_tick(entry: CronEntry, environment: Environment, after: float) -> float:
+    """Return the entry's first tick after ``after`` (unix seconds); inf if never."""
     if entry.cron:
-        return environment.next_run(entry.cron, entry.zone, after)
+        return environment.next_tick(entry.cron, entry.zone, after)
     every = parse_duration(entry.every) or inf
     return (after // every + 1) * every
 
@@ -111,6 +111,6 @@ def _stop_waiting(record: CronRecord) -> None:
 
 
 def _heeded_until(entry: CronEntry, record: CronRecord, now: Wall) -> float:
-    """Return the time (unix seconds) up to which no run counts as missed."""
+    """Return the time (unix seconds) up to which no tick counts as missed."""
     since = max(record.last_at, record.changed_at)
     return min(since if entry.missed == "once" else max(since, now - MISSED_SECONDS), now)

@@ -270,7 +270,7 @@ class FlowTable:
         return [flow for flow in self.by_number.values() if flow.record.project == project]
 
     def of_cron(self, project: int, cron: str) -> list[Flow]:
-        """Return the flows of a cron entry in the order of their ticks."""
+        """Return the flows of a cron entry in the order in which they were submitted."""
         flows = self.by_cron.get((project, cron))
         return [] if flows is None else [flows[number] for number in sorted(flows)]
 

@@ -109,7 +109,7 @@ class Project:
         newest, importing: see ``ProjectRecord``.
         making: flows that are being checked or made, by number.
         keeps: retention in seconds of success, failed and cancelled; empty to keep them for ever.
-        cron, ticks: record and next run (unix seconds) of each cron entry.
+        cron, ticks: record and next tick (unix seconds) of each cron entry.
         waiters: requests that wait for its end; ``early_waiters``: for the end of all but its retries.
         overrides_bytes: memory of its overrides.
     """
@@ -505,9 +505,9 @@ class Project:
     def _cron_view(self, entry: str) -> CronEntry:
         record = self.cron[entry]
         next_at = self.ticks.get(entry, inf)
-        last_at = record.last_at if record.runs or record.skipped else 0.0
+        last_at = record.last_at if record.ran or record.skipped else 0.0
         next_at = 0.0 if next_at == inf else next_at
-        return CronEntry(entry, next_at, last_at, record.runs, record.skipped, len(record.waiting), record.problem)
+        return CronEntry(entry, next_at, last_at, record.ran, record.skipped, len(record.waiting), record.problem)
 
 
 def new_record(number: int, name: str, settings: Settings, now: Boot) -> ProjectRecord:

@@ -183,7 +183,7 @@ class FlowRecord(Struct, array_like=True):
         cancelled_to: number of made tasks that this has gone through, from the last one on.
         counts: made tasks by state; a forgotten task counts in its last state, one that was dropped at index 0.
         cron: name of the cron entry that has submitted it; empty if a client has.
-        tick: unix seconds of that entry's run.
+        tick: unix seconds of that entry's tick.
     """
 
     number: int

@@ -1,6 +1,6 @@
 """Cron: tasks, and graphs of tasks, that the daemon makes by itself, again and again.
 
-    tick due ──► last run's task still unfinished? ──yes──► skipped, counted
+    tick due ──► task of the last tick unfinished? ──yes──► skipped, counted
                           │ no
                           └──► pushed with force_update, in the commit that keeps the tick
 
@@ -9,7 +9,7 @@
                                   └──► flow ENTRY-TICK with all of its tasks, in the commit that keeps the tick
 
 Rules:
-1. After missed runs an entry runs once, and then at its next time: a stall never causes a storm.
+1. After missed ticks an entry runs once, and then at its next tick: a stall never causes a storm.
 2. Entries tick in every state of the project; a stopped project collects at most one task of each.
 3. A turn runs about ENTRIES_A_TURN entries; if more are due at one moment, the rest runs in the next turn. Each task of
    a graph counts as an entry. A turn runs one tick of an entry, at most.
@@ -17,7 +17,7 @@ Rules:
    room, or if ``after_failure`` forbids it. The first of ticks in a row that are skipped for one reason emits an event.
 5. At most TICKS_MOST flows of an entry run at once, and at most TICKS_MOST of its ticks wait.
 
-The task of the last run, or the tasks of the graph, are looked up first: ``need`` when the turn begins, ``tick`` when
+The task of the last tick, or the tasks of the graph, are looked up first: ``need`` when the turn begins, ``tick`` when
 it decides.
 """
 
@@ -29,7 +29,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from taskqueue.core.model.cron_times import DueTick, can_run_waiting, next_run
+from taskqueue.core.model.cron_times import DueTick, can_run_waiting, next_tick
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.flow import Flow
 from taskqueue.core.model.needs import Needs
@@ -141,7 +141,7 @@ def _run(turn: TurnState, project: Project, each: DueTick) -> None:
     else:
         _push(turn, project, record, each)
     record.last_at = now.wall
-    project.ticks[each.name] = next_run(each.entry, turn.state.environment, now.wall)
+    project.ticks[each.name] = next_tick(each.entry, turn.state.environment, now.wall)
 
 
 def _push(turn: TurnState, project: Project, record: CronRecord, each: DueTick) -> None:
@@ -150,7 +150,7 @@ def _push(turn: TurnState, project: Project, record: CronRecord, each: DueTick) 
     if _is_live(turn, project, record.taskid):
         record.skipped += 1
         return
-    record.runs += 1
+    record.ran += 1
     record.taskid = each.task.taskid
     push(turn, project, each.task.taskid, each.task.url, each.task)
 
@@ -203,7 +203,7 @@ def _submit(turn: TurnState, project: Project, record: CronRecord, each: DueTick
     for item in each.tasks:
         flows.join(turn, flow, make(turn, project, item))
         flows.note_arrival(turn, project, item.taskid, name)
-    record.runs += 1
+    record.ran += 1
     record.problem = ""
 
 

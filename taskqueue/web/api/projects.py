@@ -76,19 +76,19 @@ class CronEntry(Struct):
     Attributes:
         entry: its name in the project.
         setting: the entry itself, as in the setting ``cron``.
-        next_at: unix seconds of its next run; 0: none.
-        last_at: unix seconds of its last run; 0: there was none.
-        runs: number of pushes of its task, or of its flows.
-        skipped: number of skipped runs, mostly because the task or flow of an earlier run was unfinished.
-        waiting: number of runs that wait for the end of an earlier flow.
-        problem: why the last run of an entry with a graph was skipped; empty: it was not.
+        next_at: unix seconds of its next tick; 0: never.
+        last_at: unix seconds at which a tick last ran, was skipped or began to wait; 0: never.
+        ran: number of ticks at which it has pushed its task, or submitted its flow.
+        skipped: number of ticks at which it has not, mostly because the task or flow of an earlier one was unfinished.
+        waiting: number of ticks that wait for the end of an earlier flow.
+        problem: why the last tick of an entry with a graph was skipped; empty: it was not.
     """
 
     entry: str
     setting: dict[str, Setting]
     next_at: float
     last_at: float
-    runs: int
+    ran: int
     skipped: int
     waiting: int
     problem: str
@@ -146,7 +146,7 @@ def cron_entries(reply: ProjectReply, said: Mapping[str, Any]) -> CronEntries:
 
 def _cron_entry(view: CronView, setting: dict[str, Setting]) -> CronEntry:
     return CronEntry(
-        view.entry, setting, view.next_at, view.last_at, view.runs, view.skipped, view.waiting, view.problem
+        view.entry, setting, view.next_at, view.last_at, view.ran, view.skipped, view.waiting, view.problem
     )
 
 

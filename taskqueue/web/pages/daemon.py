@@ -68,7 +68,7 @@ MEANINGS: Final[Mapping[str, tuple[str, str]]] = {
     "sync_seconds": ("syncs", "until writes are on the disk"),
     "turn_tasks": ("tasks a turn", "dispatched, pushed and ended"),
     "attempt_seconds": ("attempts", "from dispatch to the end"),
-    "lateness_seconds": ("lateness", "of due tasks, and of cron runs"),
+    "lateness_seconds": ("lateness", "of due tasks, and of cron entries"),
 }
 
 

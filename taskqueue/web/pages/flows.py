@@ -51,7 +51,7 @@ DRAWN: Final = (*OVER, "processing")
 
 
 class Row(NamedTuple):
-    """Row of a flow; ``told``: its tasks by state, in words; ``others``: earlier flows of its cron entry, in words."""
+    """Row of a flow; ``told``: its tasks by state; ``others``: text of the link to its cron entry, if it is of one."""
 
     view: Flow
     told: str
@@ -95,7 +95,8 @@ def _row(group: Sequence[Flow]) -> Row:
     view, earlier = group[0], len(group) - 1
     states = {state: getattr(view.counts, state) for state in view.counts.__struct_fields__}
     bar = shares([(state, states[state]) for state in DRAWN], view.tasks)
-    return Row(view, counted_text(states), bar, f"and {earlier:,} earlier" if earlier else "runs" if view.cron else "")
+    others = f"and {earlier:,} earlier" if earlier else f"ticks of {view.cron}" if view.cron else ""
+    return Row(view, counted_text(states), bar, others)
 
 
 # ------------------------------------------------------------------------------------------------------------- one flow

@@ -10,7 +10,7 @@ import pytest
 from msgspec.msgpack import Ext
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.model.cron_times import next_run
+from taskqueue.core.model.cron_times import next_tick
 from taskqueue.core.model.task import KEY_BYTES, NO_FLOOR, key_time, ready_key, time_key
 from taskqueue.errors import Rejected
 from taskqueue.settings.own_tasks import CronEntry, Template
@@ -211,7 +211,7 @@ def test_how_often_an_entry_runs_is_a_duration_like_others(said: Any, text: str)
     entry = merge({}, {"cron": {"a": {"every": said}}}).cron["a"]
 
     assert entry.every == text
-    assert next_run(entry, Calendar(), 1000.0) == 1200.0
+    assert next_tick(entry, Calendar(), 1000.0) == 1200.0
 
 
 @pytest.mark.parametrize("every", [0, -5, 0.5, 1e9, True, ["5m"]])

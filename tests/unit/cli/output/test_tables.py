@@ -158,13 +158,13 @@ def test_a_fetcher_that_drains_is_shown_to_with_what_it_holds() -> None:
     ]
 
 
-def test_runs_of_graphs_that_wait_or_were_skipped_are_told_with_the_reason() -> None:
-    told = CronEntry(entry="night", next_at=NOON, last_at=0.0, runs=1, skipped=2, waiting=10, problem="full")
-    plain = CronEntry(entry="front", next_at=NOON, last_at=0.0, runs=1, skipped=2)
+def test_ticks_of_graphs_that_wait_or_were_skipped_are_told_with_the_reason() -> None:
+    told = CronEntry(entry="night", next_at=NOON, last_at=0.0, ran=1, skipped=2, waiting=10, problem="full")
+    plain = CronEntry(entry="front", next_at=NOON, last_at=0.0, ran=1, skipped=2)
 
     assert list(cron_lines([replace(VIEW, cron=[told, plain])])) == [
-        "news: night: runs that wait for the end of an earlier flow: 10",
-        "news: night: the last run was skipped: full",
+        "news: night: ticks that wait for the end of an earlier flow: 10",
+        "news: night: the last tick was skipped: full",
     ]
 
 

@@ -39,9 +39,9 @@ def entry(world: World, name: str = "nightly") -> CronEntry:
 
 
 def ticks(world: World, name: str = "nightly") -> int:
-    """Count the runs and skips of the entry."""
+    """Count the ticks of the entry that ran and those that were skipped."""
     view = entry(world, name)
-    return view.runs + view.skipped
+    return view.ran + view.skipped
 
 
 def ready(world: World) -> int:
@@ -80,7 +80,7 @@ def set_clock(world: World, shown: str, zone: ZoneInfo = BERLIN) -> None:
 
 
 def next_times(world: World, count: int) -> list[str]:
-    """Wait for the next runs, and list their times in Berlin."""
+    """Wait for the next ticks, and list their times in Berlin."""
     shown = []
     for number in range(count):
         at = entry(world).next_at
@@ -115,7 +115,7 @@ def test_an_entry_runs_again_and_again_though_its_task_is_over(world: World) -> 
         fetcher.finish_all()
 
     assert fetcher.taken == ["cron.nightly"] * 3
-    assert (entry(world).runs, entry(world).skipped) == (3, 0)
+    assert (entry(world).ran, entry(world).skipped) == (3, 0)
 
 
 def test_every_means_the_multiples_since_1970(world: World) -> None:
@@ -129,7 +129,7 @@ def test_every_means_the_multiples_since_1970(world: World) -> None:
     assert entry(world).next_at == WALL + FIRST + 300
 
 
-def test_a_restart_does_not_shift_the_runs(world: World) -> None:
+def test_a_restart_does_not_shift_the_ticks(world: World) -> None:
     world.set(cron={"nightly": EVERY})
 
     be_down(world, 10)
@@ -191,7 +191,7 @@ def test_an_entry_that_says_nothing_of_its_task_pushes_one_of_its_name(world: Wo
     assert (shown.url, body_of(shown)) == ("data:,cron.nightly", None)
 
 
-def test_a_run_replaces_a_task_that_waits(world: World) -> None:
+def test_a_tick_replaces_a_task_that_waits(world: World) -> None:
     world.push("news", task("seed", body="old", delay=DAY))
     world.set(cron={"nightly": EVERY | {"task": {"taskid": "seed", "body": "new"}}})
 
@@ -200,7 +200,7 @@ def test_a_run_replaces_a_task_that_waits(world: World) -> None:
     assert body_of(world.fetcher().held["seed"]) == "new"
 
 
-def test_with_the_tick_in_its_taskid_each_run_is_a_task_of_its_own(world: World) -> None:
+def test_with_the_tick_in_its_taskid_each_tick_has_a_task_of_its_own(world: World) -> None:
     world.set(cron={"nightly": EVERY | {"task": {"taskid": "seed-{tick}", "url": "http://site/?at={tick}"}}})
     fetcher = world.fetcher(capacity=0)
     fetcher.capacity = 1
@@ -249,11 +249,11 @@ def test_while_the_last_task_is_live_the_tick_is_skipped_and_counted(world: Worl
     world.set(cron={"nightly": EVERY | {"task": {"taskid": taskid}}})
 
     world.advance(FIRST + 300)
-    assert (entry(world).runs, entry(world).skipped) == (1, 1)
+    assert (entry(world).ran, entry(world).skipped) == (1, 1)
 
     world.fetcher().finish_all()
     world.advance(300)
-    assert (entry(world).runs, entry(world).skipped) == (2, 1)
+    assert (entry(world).ran, entry(world).skipped) == (2, 1)
 
 
 def test_a_task_that_is_far_back_in_the_queue_is_live(world: World) -> None:
@@ -263,7 +263,7 @@ def test_a_task_that_is_far_back_in_the_queue_is_live(world: World) -> None:
 
     world.advance(FIRST + 300)
 
-    assert (entry(world).runs, entry(world).skipped, world.counts().ready) == (1, 1, 6)
+    assert (entry(world).ran, entry(world).skipped, world.counts().ready) == (1, 1, 6)
 
 
 def test_an_entry_restarts_a_task_that_somebody_else_has_run(world: World) -> None:
@@ -285,7 +285,7 @@ def test_a_task_that_waits_for_its_retry_is_live(world: World) -> None:
 
     world.advance(300)
 
-    assert (entry(world).runs, entry(world).skipped) == (1, 1)
+    assert (entry(world).ran, entry(world).skipped) == (1, 1)
     assert world.show("cron.nightly").retried == 1
 
 
@@ -296,7 +296,7 @@ def test_a_task_that_somebody_cancelled_is_over(world: World) -> None:
 
     world.advance(300)
 
-    assert (entry(world).runs, entry(world).skipped) == (2, 0)
+    assert (entry(world).ran, entry(world).skipped) == (2, 0)
     assert world.show("cron.nightly").state == "ready"
 
 
@@ -307,7 +307,7 @@ def test_a_project_that_hands_out_nothing_collects_one_task_of_an_entry(world: W
 
     world.advance(HOUR)
 
-    assert (entry(world).runs, entry(world).skipped, world.counts().ready) == (1, 11, 1)
+    assert (entry(world).ran, entry(world).skipped, world.counts().ready) == (1, 11, 1)
 
 
 def test_a_full_project_takes_the_tasks_of_its_entries(world: World) -> None:
@@ -326,7 +326,7 @@ def test_entries_that_are_due_at_once_all_run(world: World) -> None:
 
     world.advance(FIRST)
 
-    assert [entry(world, name).runs for name in "abcd"] == [1, 1, 1, 1]
+    assert [entry(world, name).ran for name in "abcd"] == [1, 1, 1, 1]
     assert (world.counts().ready, world.counts("shop").ready) == (3, 1)
 
 
@@ -344,7 +344,7 @@ def test_an_entry_and_a_producer_that_push_one_task_in_one_turn_make_one_task(wo
     assert world.counts().ready == 1
 
 
-def test_an_answer_in_the_turn_of_the_next_run_comes_too_late_for_it(world: World) -> None:
+def test_an_answer_in_the_turn_of_the_next_tick_comes_too_late_for_it(world: World) -> None:
     world.set(cron={"nightly": EVERY | {"task": {"taskid": "seed"}}})
     world.advance(FIRST + 299)
     fetcher = world.fetcher()
@@ -353,14 +353,14 @@ def test_an_answer_in_the_turn_of_the_next_run_comes_too_late_for_it(world: Worl
     world.turn(fetcher.answers(fetcher.finished("seed")))
     world.settle()
 
-    assert (entry(world).runs, entry(world).skipped) == (1, 1)
+    assert (entry(world).ran, entry(world).skipped) == (1, 1)
     assert world.show("seed").state == "success"
 
 
 # ---------------------------------------------------------------------------------------- crashes and stalls
 
 
-def test_a_crash_before_the_run_is_kept_does_not_lose_it(world: World) -> None:
+def test_a_crash_before_the_tick_is_kept_does_not_lose_it(world: World) -> None:
     world.set(cron={"nightly": NIGHTLY})
     world.advance(NIGHT - 1)
     world.elapsed += 1
@@ -371,10 +371,10 @@ def test_a_crash_before_the_run_is_kept_does_not_lose_it(world: World) -> None:
     world.crash()
     world.settle()
 
-    assert (entry(world).runs, world.counts().ready) == (1, 1)
+    assert (entry(world).ran, world.counts().ready) == (1, 1)
 
 
-def test_a_crash_after_the_run_was_kept_does_not_double_it(world: World) -> None:
+def test_a_crash_after_the_tick_was_kept_does_not_double_it(world: World) -> None:
     world.set(cron={"nightly": EVERY | {"missed": "once"}, "other": EVERY})
     world.advance(FIRST)
     world.fetcher().finish_all()
@@ -382,7 +382,7 @@ def test_a_crash_after_the_run_was_kept_does_not_double_it(world: World) -> None
     be_down(world, 1)
     world.advance(290)
 
-    assert [entry(world, name).runs for name in ("nightly", "other")] == [1, 1]
+    assert [entry(world, name).ran for name in ("nightly", "other")] == [1, 1]
     assert world.counts().success == 2
 
 
@@ -395,7 +395,7 @@ def test_after_a_stall_an_entry_runs_once(world: World) -> None:
     fetcher.finish_all()
     world.settle()
 
-    assert [entry(world, name).runs for name in ("nightly", "other")] == [1, 1]
+    assert [entry(world, name).ran for name in ("nightly", "other")] == [1, 1]
     assert entry(world).next_at == WALL + FIRST + HOUR
     assert world.counts().success == 2
 
@@ -409,14 +409,14 @@ def test_what_is_missed_while_the_daemon_is_down_is_left_out(world: World) -> No
     assert entry(world).next_at == WALL + FIRST + HOUR + 300
 
 
-def test_a_restart_within_a_minute_of_a_run_has_not_missed_it(world: World) -> None:
+def test_a_restart_within_a_minute_of_a_tick_has_not_missed_it(world: World) -> None:
     world.set(cron={"nightly": NIGHTLY})
 
     be_down(world, NIGHT + 60)
-    assert entry(world).runs == 0
+    assert entry(world).ran == 0
     world.advance(DAY - 61)
     be_down(world, 60)
-    assert entry(world).runs == 1
+    assert entry(world).ran == 1
 
 
 @pytest.mark.parametrize("down", [FIRST, HOUR, 30 * DAY])
@@ -429,11 +429,11 @@ def test_what_is_missed_while_the_daemon_is_down_runs_once_if_the_entry_says_so(
     fetcher.finish_all()
     world.settle()
 
-    assert (entry(world).runs, world.counts().success) == (1, 1)
+    assert (entry(world).ran, world.counts().success) == (1, 1)
     assert world.now.wall < entry(world).next_at <= world.now.wall + 300
 
 
-def test_a_run_that_was_missed_by_an_entry_that_never_ran_is_made_up_for(make_world: MakeWorld) -> None:
+def test_a_tick_that_was_missed_by_an_entry_that_never_ran_is_made_up_for(make_world: MakeWorld) -> None:
     config = {"news": {"cron": {"nightly": NIGHTLY | {"missed": "once"}}}}
     world = make_world(projects={"news": {}})
     world.configure(_with(world.config, config))
@@ -441,7 +441,7 @@ def test_a_run_that_was_missed_by_an_entry_that_never_ran_is_made_up_for(make_wo
 
     be_down(world, DAY)
 
-    assert entry(world).runs == 1
+    assert entry(world).ran == 1
 
 
 def test_an_entry_of_the_config_that_is_new_at_a_start_is_remembered_from_then_on(make_world: MakeWorld) -> None:
@@ -451,7 +451,7 @@ def test_an_entry_of_the_config_that_is_new_at_a_start_is_remembered_from_then_o
 
     be_down(world, DAY)
 
-    assert entry(world).runs == 1
+    assert entry(world).ran == 1
 
 
 def test_how_an_entry_stands_is_kept_across_restarts(world: World) -> None:
@@ -462,7 +462,7 @@ def test_how_an_entry_stands_is_kept_across_restarts(world: World) -> None:
     be_down(world, 1)
 
     assert entry(world) == before
-    assert (before.runs, before.skipped, before.last_at) == (1, 1, WALL + FIRST + 300)
+    assert (before.ran, before.skipped, before.last_at) == (1, 1, WALL + FIRST + 300)
 
 
 def test_entries_run_on_after_the_machine_was_started_again(world: World) -> None:
@@ -472,7 +472,7 @@ def test_entries_run_on_after_the_machine_was_started_again(world: World) -> Non
     world.reboot()
     world.advance(300)
 
-    assert (entry(world).runs, entry(world).skipped) == (1, 1)
+    assert (entry(world).ran, entry(world).skipped) == (1, 1)
 
 
 # ---------------------------------------------------------------------------------------- the clock
@@ -551,7 +551,7 @@ def test_an_entry_that_was_changed_has_missed_no_time_of_before(world: World) ->
 
     world.restart()
 
-    assert (entry(world).runs, entry(world).next_at) == (1, at)
+    assert (entry(world).ran, entry(world).next_at) == (1, at)
 
 
 def test_another_entry_keeps_its_time_when_one_is_changed(world: World) -> None:
@@ -581,7 +581,7 @@ def test_an_entry_that_comes_back_begins_anew(world: World) -> None:
     unset(world, "cron")
     world.set(cron={"nightly": EVERY})
 
-    assert (entry(world).runs, entry(world).last_at) == (0, 0.0)
+    assert (entry(world).ran, entry(world).last_at) == (0, 0.0)
 
 
 def test_an_entry_of_the_config_can_be_changed_switched_off_and_given_back(make_world: MakeWorld) -> None:
@@ -596,7 +596,7 @@ def test_an_entry_of_the_config_can_be_changed_switched_off_and_given_back(make_
     unset(world, "cron.nightly")
     world.advance(NIGHT)
 
-    assert (entry(world).runs, world.show("seed").state) == (1, "ready")
+    assert (entry(world).ran, world.show("seed").state) == (1, "ready")
 
 
 def test_a_new_config_brings_changes_and_takes_entries(make_world: MakeWorld) -> None:
@@ -606,18 +606,18 @@ def test_a_new_config_brings_changes_and_takes_entries(make_world: MakeWorld) ->
     world.configure(_with(world.config, config))
     world.advance(FIRST)
 
-    assert {view.entry: view.runs for view in world.project().cron} == {"kept": 0, "nightly": 1}
+    assert {view.entry: view.ran for view in world.project().cron} == {"kept": 0, "nightly": 1}
     assert world.counts("late").ready == 1
 
 
-def test_a_run_that_is_due_when_a_new_config_comes_is_neither_lost_nor_doubled(make_world: MakeWorld) -> None:
+def test_a_tick_that_is_due_when_a_new_config_comes_is_neither_lost_nor_doubled(make_world: MakeWorld) -> None:
     world = make_world(projects={"news": {"cron": {"gone": EVERY, "nightly": EVERY}}})
     world.advance(FIRST - 1)
     world.elapsed += 1
 
     world.configure(_with(world.config, {"news": {"cron": {"nightly": EVERY}}}))
 
-    assert [(view.entry, view.runs) for view in world.project().cron] == [("nightly", 1)]
+    assert [(view.entry, view.ran) for view in world.project().cron] == [("nightly", 1)]
     assert world.show("cron.nightly").state == "ready"
 
 
@@ -668,7 +668,7 @@ def test_what_cant_be_read_is_refused_with_the_name_of_the_entry(world: World, g
     assert world.project().cron == []
 
 
-def test_the_scheduler_sleeps_until_the_next_run(make_world: MakeWorld) -> None:
+def test_the_scheduler_sleeps_until_the_next_tick(make_world: MakeWorld) -> None:
     world = make_world(projects={"news": {"cron": {"nightly": NIGHTLY}}, "shop": {"cron": {"weekly": {"every": "7d"}}}})
     before = world.wakes
     assert world.next_wake() == NIGHT

@@ -49,9 +49,9 @@ def names(world: World) -> list[str]:
 
 
 def counts(world: World) -> tuple[int, int, int]:
-    """Return runs, skipped and waiting ticks of the entry."""
+    """Return how many ticks of the entry ran, were skipped and wait."""
     view = entry(world, "night")
-    return view.runs, view.skipped, view.waiting
+    return view.ran, view.skipped, view.waiting
 
 
 def finish(world: World, fetcher: Fetcher, **report: Any) -> None:
@@ -210,16 +210,16 @@ def test_after_a_stall_a_graph_runs_once(world: World) -> None:
     assert entry(world, "night").next_at == WALL + FIRST + HOUR
 
 
-@pytest.mark.parametrize(("missed", "runs"), [("skip", 0), ("once", 1)])
+@pytest.mark.parametrize(("missed", "ran"), [("skip", 0), ("once", 1)])
 def test_ticks_of_a_graph_that_are_missed_while_the_daemon_is_down_follow_missed(
-    world: World, missed: str, runs: int
+    world: World, missed: str, ran: int
 ) -> None:
     begin(world, missed=missed)
 
     be_down(world, FIRST + HOUR + 90)
 
-    assert counts(world) == (runs, 0, 0)
-    assert names(world) == [flow_at(0)] * runs
+    assert counts(world) == (ran, 0, 0)
+    assert names(world) == [flow_at(0)] * ran
 
 
 # ---------------------------------------------------------------------------------------- ticks that overlap

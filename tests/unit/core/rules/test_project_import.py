@@ -827,10 +827,10 @@ def test_cron_entries_of_an_imported_project_go_on(full: World) -> None:
     export.restore(full)
 
     (after,) = full.project().cron
-    assert (after.entry, after.next_at, after.runs) == (before.entry, before.next_at, before.runs)
+    assert (after.entry, after.next_at, after.ran) == (before.entry, before.next_at, before.ran)
     full.advance(2 * DAY)
     (later,) = full.project().cron
-    assert later.runs + later.skipped == before.runs + before.skipped + 2
+    assert later.ran + later.skipped == before.ran + before.skipped + 2
 
 
 def test_an_import_is_in_the_log_when_it_begins_and_when_it_ends(world: World) -> None:

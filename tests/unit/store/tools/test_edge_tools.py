@@ -270,5 +270,5 @@ def test_ticks_of_a_cron_entry_that_wait_survive_an_export_and_an_import(
     assert problems(disk) == []
 
     (entry,) = lived_on(world, disk).project().cron
-    assert (entry.runs, entry.waiting, entry.skipped) == (2, 1, 0)  # the flow of the first tick is not exported
+    assert (entry.ran, entry.waiting, entry.skipped) == (2, 1, 0)  # the flow of the first tick is not exported
     assert problems(disk) == []

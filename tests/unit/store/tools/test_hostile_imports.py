@@ -153,7 +153,7 @@ def project(**said: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("number", [-1, 2**53, 2**63, 2**64 - 1])
 def test_counts_that_nobody_could_go_on_counting_are_refused(number: int) -> None:
     assert "totals.new: expected a number from 0 to 8,796,093,022,207" in refusal(project(totals={"new": number}))
-    assert "cron.daily.runs: " in refusal(project(cron={"daily": [1.0, "", number, 0]}))
+    assert "cron.daily.ran: " in refusal(project(cron={"daily": [1.0, "", number, 0]}))
     assert "pause.failures: " in refusal(project(pause=[number]))
     assert "projects[0].finished" in refusal(project(finished=number))
 
