@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from threading import Event
-from typing import Final
+from typing import Any, Final
 
 from playwright.sync_api import Browser, ViewportSize
 
@@ -45,6 +45,18 @@ ERRORS: Final = (
     "ParserError: no price on the page",
 )
 
+SHELVES: Final = ("novels", "travel", "science", "children")
+GRAPH: Final[dict[str, dict[str, Any]]] = {
+    "front": {"url": "https://books.example/", "priority": 9},
+    **{
+        shelf: {"url": f"https://books.example/{shelf}?since={{tick}}", "priority": 9, "after": ["front"]}
+        for shelf in SHELVES
+    },
+    "prices": {"url": "https://books.example/prices", "priority": 9, "after": list(SHELVES)},
+    "report": {"priority": 9, "after": ["prices"]},
+}
+"""Graph of a cron entry of books; ten of its ticks fit into the crawl."""
+
 PICTURES: Final = (
     ("flow", "/projects/shop/flows/nightly", 1280, 1000, "light"),
     ("flow-dark", "/projects/shop/flows/nightly", 1280, 1000, "dark"),
@@ -56,6 +68,7 @@ PICTURES: Final = (
     ("project", "/projects/news", 1280, 1000, "light"),
     ("project-dark", "/projects/news", 1920, 1200, "dark"),
     ("project-phone", "/projects/news", 390, 844, "dark"),
+    ("cron", "/projects/books/cron/new-books", 1280, 800, "light"),
     ("tasks", "/projects/news/tasks?state=failed", 1280, 800, "light"),
     ("task", "", 1280, 1000, "light"),
     ("failures", "/failures", 1280, 700, "light"),
@@ -119,7 +132,7 @@ def crawling(site: Site) -> Iterator[None]:
 
 
 def fill(client: Client) -> None:
-    """Create projects, tasks, a flow, and traces of an operator."""
+    """Create projects, tasks, cron entries, and traces of an operator."""
     for name, (group, rate, form) in SITES.items():
         client.projects.set(name, {"rate": rate, "burst": 4 * rate, "retries": 2, "retry_delay": [20, 3600]})
         if group:
@@ -127,6 +140,7 @@ def fill(client: Client) -> None:
         client.push_many(name, (form.format(number) for number in range(int(rate * 400))))
         client.push_many(name, [new_task(form.format(90_000 + number), delay=600.0 + number) for number in range(40)])
     client.projects.set("news", {"cron": {"front-page": {"every": "5m"}, "sitemap": {"cron": "0 4 * * *"}}})
+    client.cron.set("books", "new-books", every="20s", overlap="both", tasks=GRAPH)
     client.projects.pause("archive")
 
 
