@@ -147,6 +147,8 @@ def test_the_last_ticks_of_a_cron_entry_are_columns_and_their_tasks_rows(client:
     ]
     assert cells[0] == ("ready", f"/projects/shop/tasks/{flows[0]}.load", f"load of {flows[0]}: ready")
     assert page.xpath("//*[@id='grid']//thead//a/@href") == [f"/projects/shop/flows/{flow}" for flow in flows]
+    times = page.xpath("//*[@id='grid']//time")
+    assert ["data-brief" in each.attrib for each in times] == [float(each.get("data-unix")) % 60 == 0 for each in times]
 
 
 def test_the_page_of_a_cron_entry_follows_its_flows(client: Client, pages: Pages) -> None:
