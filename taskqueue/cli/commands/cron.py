@@ -46,8 +46,8 @@ def list_entries(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> No
     """List cron entries and their next ticks.
 
     Times are local to this machine. A tick is skipped while the task of the last one is unfinished; of a graph, see
-    --overlap of `taskqueue cron set`. Below the table stand the graphs of which ticks wait,
-    or of which the last tick was skipped, and why.
+    --overlap of `taskqueue cron set`. Below the table stand the graphs of which ticks wait, or of which the last tick
+    was skipped, and why.
 
     \b
     Example:
@@ -132,17 +132,15 @@ def set_entry(
     """
     if bool(said["cron"]) == bool(said["every"]):
         raise click.UsageError("say when with --cron, or how often with --every")
-    for_graphs = {name: value for name in FOR_GRAPHS if (value := said.pop(name)) is not None}
-    if file is None and for_graphs:
-        raise click.UsageError(f"--{next(iter(for_graphs)).replace('_', '-')} goes with --flow")
+    if file is None and (given := [name for name in FOR_GRAPHS if said[name] is not None]):
+        raise click.UsageError(f"--{given[0].replace('_', '-')} goes with --flow")
     if file is not None and (url or said["taskid"] or said["priority"] or body is not None):
         raise click.UsageError("--flow goes without --url, --taskid, --priority and --body: each task has its own")
-    if file is not None:
-        for_graphs["tasks"] = _graph(file)
     sent = json_of("--body", body) if body is not None else None
+    tasks = _graph(file) if file is not None else None
     with daemon.client() as client:
         client.projects.get(project)  # The daemon would make one that is unknown, after a slip of the pen.
-        made = client.cron.set(project, entry, url=url, body=sent, **said, **for_graphs)
+        made = client.cron.set(project, entry, url=url, body=sent, tasks=tasks, **said)
     say(f"{project}: {entry} {_next(made)}")
 
 

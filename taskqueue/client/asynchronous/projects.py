@@ -352,9 +352,9 @@ class AsyncCron:
         age: float | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the task's, not the call's
         tasks: Mapping[str, Mapping[str, Any]] | None = None,
-        overlap: Literal["skip", "wait", "both"] = "skip",
-        after_failure: Literal["run", "skip"] = "run",
-        keep_flows: int = 10,
+        overlap: Literal["skip", "wait", "both"] | None = None,
+        after_failure: Literal["run", "skip"] | None = None,
+        keep_flows: int | None = None,
     ) -> CronEntry:
         """Have a task pushed again and again, with ``force_update``; this replaces an entry of the same name.
 
@@ -371,9 +371,11 @@ class AsyncCron:
                 ``taskqueue.new_task``.
             tasks: options of each task of a graph by its name, instead of those of one task; with ``after``, the names
                 of those that it waits for, and ``on_parent_failure``.
-            overlap: a tick while an earlier flow has not ended: "skip" it, let it "wait" for that, or have "both".
-            after_failure: a tick after a flow that has failed: "run" it, or "skip" it until that flow is a success.
-            keep_flows: ended flows of the entry that are remembered, 1 to 100.
+            overlap: with ``tasks``, a tick while an earlier flow has not ended: "skip" it (the default), let it "wait"
+                for that, or have "both".
+            after_failure: with ``tasks``, a tick after a flow that has failed: "run" it (the default), or "skip" it
+                until that flow is a success.
+            keep_flows: with ``tasks``, ended flows of the entry that are remembered, 1 to 100; by default 10.
         """
         when: dict[str, Any] = {"cron": cron, "every": every, "zone": zone, "missed": missed}
         task = {
@@ -385,13 +387,16 @@ class AsyncCron:
             "timeout": timeout,
             "body": body_of(fetch, process, save, body),
         }
+        graph: dict[str, Any] = {"overlap": overlap, "after_failure": after_failure, "keep_flows": keep_flows}
+        graph = {name: value for name, value in graph.items() if value is not None}
         if tasks is None:
+            if graph:
+                raise ValueError(f"{next(iter(graph))}: goes with tasks")
             when["task"] = task
         else:
             if given := [name for name, value in task.items() if value]:
                 raise ValueError(f"{given[0]}: goes without tasks, each of which has its own")
-            when |= {"overlap": overlap, "after_failure": after_failure, "keep_flows": keep_flows}
-            when["tasks"] = {name: _graph_task(said) for name, said in tasks.items()}
+            when |= graph | {"tasks": {name: _graph_task(said) for name, said in tasks.items()}}
         changed = await self._projects.set(project, {"cron": {entry: when}})
         return _entry_of(changed, entry)
 

@@ -312,9 +312,9 @@ class BlockingCron:
         age: float | None = None,
         timeout: float | None = None,
         tasks: Mapping[str, Mapping[str, Any]] | None = None,
-        overlap: Literal["skip", "wait", "both"] = "skip",
-        after_failure: Literal["run", "skip"] = "run",
-        keep_flows: int = 10,
+        overlap: Literal["skip", "wait", "both"] | None = None,
+        after_failure: Literal["run", "skip"] | None = None,
+        keep_flows: int | None = None,
     ) -> CronEntry:
         """Have a task pushed again and again, with ``force_update``; this replaces an entry of the same name.
 
@@ -331,9 +331,11 @@ class BlockingCron:
                 ``taskqueue.new_task``.
             tasks: options of each task of a graph by its name, instead of those of one task; with ``after``, the names
                 of those that it waits for, and ``on_parent_failure``.
-            overlap: a tick while an earlier flow has not ended: "skip" it, let it "wait" for that, or have "both".
-            after_failure: a tick after a flow that has failed: "run" it, or "skip" it until that flow is a success.
-            keep_flows: ended flows of the entry that are remembered, 1 to 100.
+            overlap: with ``tasks``, a tick while an earlier flow has not ended: "skip" it (the default), let it "wait"
+                for that, or have "both".
+            after_failure: with ``tasks``, a tick after a flow that has failed: "run" it (the default), or "skip" it
+                until that flow is a success.
+            keep_flows: with ``tasks``, ended flows of the entry that are remembered, 1 to 100; by default 10.
         """
         return self._background.run(
             self._client.set(

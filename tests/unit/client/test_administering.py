@@ -425,6 +425,8 @@ def test_a_cron_entry_is_a_setting_of_its_project(daemon: Daemon) -> None:
         client.cron.remove("p", "night")
         with pytest.raises(ValueError, match="url: goes without tasks"):
             client.cron.set("p", "night", every="1d", url="http://a/", tasks={"a": {}})
+        with pytest.raises(ValueError, match="keep_flows: goes with tasks"):
+            client.cron.set("p", "night", every="1d", keep_flows=5)
         tasks: dict[str, Any] = {"load": {"url": "http://a/", "save": 1, "after": ()}, "sum": {"after": ["load"]}}
         client.cron.set("p", "graph", every="1d", overlap="wait", tasks=tasks)
 
@@ -432,7 +434,7 @@ def test_a_cron_entry_is_a_setting_of_its_project(daemon: Daemon) -> None:
     assert graph == {
         "graph": {
             "cron": "", "every": "1d", "zone": "UTC", "missed": "skip",
-            "overlap": "wait", "after_failure": "run", "keep_flows": 10,
+            "overlap": "wait",
             "tasks": {"load": {"url": "http://a/", "body": {"save": 1}, "after": []}, "sum": {"after": ["load"]}},
         }
     }  # fmt: skip
