@@ -26,13 +26,15 @@ from taskqueue.access.private_file import locked_folder, read_private, write_pri
 from taskqueue.access.tokens import TokenDigest, digest_of, new_token
 from taskqueue.errors import ConfigError, SettingError
 from taskqueue.protocol.callers import ALL_PROJECTS, RIGHTS_OF, USER_ROLES, Caller, Role
+from taskqueue.protocol.fields import WORDS
+from taskqueue.protocol.reasons import file_reason
 
 MAX_ENTRIES: Final = 20_000
 MAX_BYTES: Final = 16 << 20
 
 PATTERN: Final = r"^[A-Za-z0-9_.*?\[\]!-]{1,64}$"
 PATTERN_WORDS: Final = "letters, digits and _ . - * ? [ ] !, at most 64"
-Pattern = Annotated[str, msgspec.Meta(pattern=PATTERN)]
+Pattern = Annotated[str, msgspec.Meta(pattern=PATTERN, extra={WORDS: PATTERN_WORDS})]
 Patterns = Annotated[tuple[Pattern, ...], msgspec.Meta(min_length=1, max_length=100)]
 """Globs of names of projects."""
 
@@ -141,7 +143,8 @@ def read_entries(path: Path) -> tuple[Entry, ...] | None:
     try:
         entries = msgspec.json.decode(written, type=Entries).keys
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is damaged: {error}; put a copy back, or remove it and authorise anew") from None
+        what = file_reason(error, Entries)
+        raise ConfigError(f"{path} is damaged: {what}; put a copy back, or remove it and authorise anew") from None
     _check_unique(path, entries)
     return entries
 
@@ -339,7 +342,7 @@ def _checked(entry: Entry) -> Entry:
     try:
         return msgspec.convert(msgspec.to_builtins(entry), Entry)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{entry.name}: {error}") from None
+        raise ConfigError(f"{entry.name}: {file_reason(error, Entry)}") from None
 
 
 def _check_unique(path: Path, entries: Sequence[Entry]) -> None:

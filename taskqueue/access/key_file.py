@@ -19,11 +19,13 @@ from zmq.utils import z85
 
 from taskqueue.access.private_file import locked_folder, read_private, write_private
 from taskqueue.errors import ConfigError, SettingError
+from taskqueue.protocol.fields import WORDS
+from taskqueue.protocol.reasons import file_reason
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}$"
 NAME_WORDS: Final = "letters, digits and _ . @ -, at most 64"
-Name = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
-PublicKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+Name = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN, extra={WORDS: NAME_WORDS})]
+PublicKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$", extra={WORDS: "64 hex digits"})]
 """64 hex digits."""
 
 SHOWN_CHARS: Final = 8
@@ -47,7 +49,9 @@ class KeyFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     name: Name
     public: PublicKey
     secret: PublicKey
-    server: Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?$")] = ""
+    server: Annotated[
+        str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?$", extra={WORDS: "64 hex digits, or an empty text"})
+    ] = ""
 
     def __repr__(self) -> str:
         """Without the secret, which would end up in a log."""
@@ -126,7 +130,7 @@ def key_in(fd: int) -> KeyFile:
     try:
         return msgspec.json.decode(line, type=KeyFile)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SettingError(f"stdin: no key: {error}") from None
+        raise SettingError(f"stdin: no key: {file_reason(error, KeyFile)}") from None
 
 
 def key_line(key: KeyFile) -> bytes:
@@ -150,7 +154,7 @@ def _read(path: Path) -> KeyFile | None:
     try:
         return msgspec.json.decode(written, type=KeyFile)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SettingError(f"{path} is not a key file: {error}") from None
+        raise SettingError(f"{path} is not a key file: {file_reason(error, KeyFile)}") from None
 
 
 def _write(path: Path, key: KeyFile) -> None:

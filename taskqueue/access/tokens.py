@@ -13,6 +13,8 @@ from typing import Annotated, Final
 
 import msgspec
 
+from taskqueue.protocol.fields import WORDS
+
 PREFIX: Final = "tq_"
 """Prefix of tokens, by which users and secret scanners recognise them."""
 
@@ -20,7 +22,7 @@ TOKEN_PATTERN: Final = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}")
 _RANDOM_BYTES: Final = 32
 _PERSON: Final = b"taskqueue token"
 
-TokenDigest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+TokenDigest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$", extra={WORDS: "64 hex digits"})]
 
 
 def new_token() -> str:

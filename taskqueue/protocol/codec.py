@@ -15,22 +15,21 @@ Rules:
 4. An accepted value can always be read again. Reading recurses as deep as the value nests, on top of the reader's own
    stack, so a value at the very limit could be accepted here and be unreadable in the store, which would be fatal. So
    a frame is accepted only if it could nest HEADROOM levels deeper.
-5. A reason is one line with a place: ``tasks[3].schedule.priority: expected int, got str``. msgspec writes
-   ``Expected `int`, got `str` - at `$.tasks[3].schedule.priority```; this module rewords it.
+5. A reason is one line with a place: ``tasks[3].schedule.priority: expected int, got str``; see ``reasons``.
 
 The meaning of messages and sockets must never come in here.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Final, Union
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Union
 
 from msgspec import Meta, Raw, Struct
 from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import replace
 
-from taskqueue.errors import MAX_REASON_CHARS, Rejected
+from taskqueue.errors import Rejected
 from taskqueue.protocol.base import AnyReply, ChangeRequest, Request
 from taskqueue.protocol.checks import (
     check_edges,
@@ -42,10 +41,10 @@ from taskqueue.protocol.checks import (
     item_name,
     taskids_flaw,
 )
-from taskqueue.protocol.choices import NAME, NAME_CHARS, NAME_WORDS
 from taskqueue.protocol.fields import MAX_BATCH, NIL, PROTOCOL, GroupName, ProjectName, Setting
 from taskqueue.protocol.messages import OUTGOING, REQUESTS, AnyOutgoing, AnyRequest, Flaw, Flaws
 from taskqueue.protocol.projects import GroupSet, ProjectSet
+from taskqueue.protocol.reasons import reason_of
 from taskqueue.protocol.tasks import Done, NewTasks
 from taskqueue.protocol.values import NewTask, TaskReport
 
@@ -60,6 +59,10 @@ SHALLOW_BYTES: Final = 300
 
 SETTINGS_BYTES: Final = 128 << 10
 """Longest settings in a message; decoded, they may take seventy times as much memory."""
+
+
+MALFORMED: Final = (ValueError, RecursionError)
+"""Errors of decoding. ValueError includes msgspec's errors and UnicodeDecodeError; RecursionError is deep nesting."""
 
 
 class Envelope(Struct):
@@ -92,6 +95,9 @@ class SaidSettings(Struct):
 
 _encoder = Encoder()
 UNDECODED: Final = {ProjectSet: UndecodedProjectSet, GroupSet: UndecodedGroupSet}
+
+_KINDS: Final[Mapping[object, type]] = {kind.__struct_config__.tag: kind for kind in REQUESTS}
+"""Types of requests by their tags."""
 
 _request: Decoder[AnyRequest | UndecodedProjectSet | UndecodedGroupSet] = Decoder(
     Union[(*UNDECODED.values(), *(kind for kind in REQUESTS if kind not in UNDECODED))]
@@ -170,18 +176,18 @@ def _check_depth(frame: bytes) -> None:
 def _decode_by_item(frame: bytes, error: Exception) -> tuple[AnyRequest, Flaws]:
     """Decode a malformed batch item by item, so that only its malformed items are refused."""
     envelope = _read_envelope(frame)
-    version = _read_int(envelope.v)
+    version, tag = _read_int(envelope.v), _read_str(envelope.type)
     if version is not None and version != PROTOCOL:
         raise Rejected("version", f"v: this daemon speaks version {PROTOCOL} of the protocol, not {version}")
     try:
-        match _read_str(envelope.type):
+        match tag:
             case "new-task":
                 return new_tasks_by_item(frame)
             case "done":
                 return done_by_item(frame)
     except MALFORMED as apart:
         error = apart
-    raise Rejected("malformed", reason_of(error))
+    raise Rejected("malformed", reason_of(error, kind=_KINDS.get(tag)))
 
 
 def _read_envelope(frame: bytes) -> Envelope:
@@ -267,7 +273,7 @@ def _decode_new(items: list[Raw], parent: tuple[int, ...], flaws: Flaws) -> list
         try:
             task = _new_task.decode(item)
         except MALFORMED as error:
-            flaws[*parent, index] = _flaw(error, (*parent, index), flaws)
+            flaws[*parent, index] = _flaw(error, (*parent, index), flaws, NewTask)
         if task is not None and (flaw := taskids_flaw(task, item_name((*parent, index)))):
             flaws[*parent, index] = Flaw(flaw)
             task = None
@@ -311,7 +317,7 @@ def _decode_report(item: Raw, index: int, new_before: int, flaws: Flaws) -> Task
     except MALFORMED as error:
         if b"new" in bytes(item):
             return _decode_follow_ups(item, index, new_before, flaws)
-        flaws[index,] = _flaw(error, (index,), flaws)
+        flaws[index,] = _flaw(error, (index,), flaws, TaskReport)
         return None
     return check_report(finished, index, flaws)
 
@@ -323,12 +329,12 @@ def _decode_follow_ups(item: Raw, index: int, new_before: int, flaws: Flaws) -> 
         new = fields.pop("new", NO_ITEMS)
         finished = _finished.decode(_encoder.encode(fields))
     except MALFORMED as error:
-        flaws[index,] = _flaw(error, (index,), flaws)
+        flaws[index,] = _flaw(error, (index,), flaws, TaskReport)
         return None
     try:
         items = _items.decode(new)
     except MALFORMED as error:
-        flaws[index,] = _flaw(error, (index,), flaws, ".new")
+        flaws[index,] = _flaw(error, (index,), flaws, Items, ".new")
         return None
     check_follow_ups(new_before + len(items), 0)
     if check_report(finished, index, flaws) is None:
@@ -336,61 +342,5 @@ def _decode_follow_ups(item: Raw, index: int, new_before: int, flaws: Flaws) -> 
     return replace(finished, new=_decode_new(items, (index,), flaws))
 
 
-def _flaw(error: Exception, path: tuple[int, ...], flaws: Flaws, field: str = "") -> Flaw:
-    return BRIEF if len(flaws) >= FULL_REASONS else Flaw(reason_of(error, item_name(path) + field))
-
-
-# ------------------------------------------------------------------------------------------------ reasons
-
-MALFORMED: Final = (ValueError, RecursionError)
-"""Errors of decoding. ValueError includes msgspec's errors and UnicodeDecodeError; RecursionError is deep nesting."""
-
-_WORDS: Final = (
-    ("`", ""),
-    ("Object contains ", ""),
-    ("Object missing ", "missing "),
-    ("Expected object", "expected map"),
-    ("got None", "got nil"),
-    ("got object", "got map"),
-    ("MessagePack data is ", ""),
-    ("str matching regex " + repr(rf"\A{NAME}+\Z"), f"1 to {NAME_CHARS} {NAME_WORDS}"),
-    ("str matching regex " + repr(rf"\A{NAME}*\Z"), f"at most {NAME_CHARS} {NAME_WORDS}"),
-    ("float <= 100000000000.0", "unix seconds of at most 1e11, not milliseconds"),
-)
-"""Replacements in msgspec's messages: words of MessagePack for words of Python, and no backticks."""
-
-_WHERE = re.compile(r" - at (?:`(key)` in )?`\$\.?([^`]*)`\Z")
-
-
-def reason_of(error: Exception, name: str = "") -> str:
-    """Return the reason of a decoding error, with its place.
-
-    Args:
-        error: raised by the decoder.
-        name: path of the decoded value in its message, such as ``tasks[3]``; empty: the message itself.
-    """
-    said = _message(error)
-    where = _WHERE.search(said.replace("$[...]", "$"))
-    what = _in_plain_words(said[: where.start()] if where else said)
-    field = _join(name, where[2] if where else "") or "message"
-    kind = "key: " if where and where[1] else ""
-    return f"{field}: {kind}{what}"[:MAX_REASON_CHARS]
-
-
-def _message(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "nested too deep"
-    if isinstance(error, UnicodeDecodeError):
-        return "a string is not utf-8"
-    return str(error)
-
-
-def _join(name: str, field: str) -> str:
-    return f"{name}.{field}" if name and field and not field.startswith("[") else name + field
-
-
-def _in_plain_words(said: str) -> str:
-    """Reword msgspec's message: ``Object missing required field `url``` is ``missing required field url``."""
-    for theirs, ours in _WORDS:
-        said = said.replace(theirs, ours)
-    return said[:1].lower() + said[1:]
+def _flaw(error: Exception, path: tuple[int, ...], flaws: Flaws, kind: Any, field: str = "") -> Flaw:
+    return BRIEF if len(flaws) >= FULL_REASONS else Flaw(reason_of(error, item_name(path) + field, kind))

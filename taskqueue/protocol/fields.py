@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NewType, overload
 from msgspec import Meta, Raw
 
 from taskqueue.error_texts import KIND_CHARS
-from taskqueue.protocol.choices import NAME, NAME_CHARS
+from taskqueue.protocol.choices import NAME, NAME_CHARS, NAME_WORDS
 
 PROTOCOL: Final = 1
 """Version of the protocol, in every message; the daemon refuses another one with the code ``version``."""
@@ -86,21 +86,24 @@ MAX_WISHES: Final = 1000
 NOTATION: Final = "notation"
 """Key of a type's name in docs/reference/messages.md, which explains these names."""
 
+WORDS: Final = "words"
+"""Key of words for the texts that a type takes, for errors; a type with a pattern has them."""
+_NAME: Final = {NOTATION: "name", WORDS: f"1 to {NAME_CHARS} {NAME_WORDS}"}
+_NAME_OR_EMPTY: Final = {NOTATION: "name or empty", WORDS: f"at most {NAME_CHARS} {NAME_WORDS}"}
+
 TaskId = Annotated[str, Meta(min_length=1, max_length=MAX_TASKID_BYTES, extra={NOTATION: "taskid"})]
-ProjectName = Annotated[
-    str, Meta(min_length=1, max_length=NAME_CHARS, pattern=rf"\A{NAME}+\Z", extra={NOTATION: "name"})
-]
+ProjectName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS, pattern=rf"\A{NAME}+\Z", extra=_NAME)]
 KnownName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS, extra={NOTATION: "name"})]
 """Name of a project that is looked up, never created. Its characters are not checked, because that would take longer
 than the rest of decoding a report.
 """
 ProjectNames = Annotated[list[ProjectName], Meta(max_length=200)]
 """Projects that a list is limited to; empty: all."""
-GroupName = Annotated[str, Meta(max_length=NAME_CHARS, pattern=rf"\A{NAME}*\Z", extra={NOTATION: "name or empty"})]
+GroupName = Annotated[str, Meta(max_length=NAME_CHARS, pattern=rf"\A{NAME}*\Z", extra=_NAME_OR_EMPTY)]
 """Name of a group of projects, or of a shared bucket; empty: none."""
-JobName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS, pattern=rf"\A{NAME}+\Z", extra={NOTATION: "name"})]
+JobName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS, pattern=rf"\A{NAME}+\Z", extra=_NAME)]
 """Name of a job: of the run, such as that of a day, that a task came by."""
-AnyJob = Annotated[str, Meta(max_length=NAME_CHARS, pattern=rf"\A{NAME}*\Z", extra={NOTATION: "name or empty"})]
+AnyJob = Annotated[str, Meta(max_length=NAME_CHARS, pattern=rf"\A{NAME}*\Z", extra=_NAME_OR_EMPTY)]
 """Name of a job that tasks are selected by; empty: any, or none."""
 Part = Annotated[str, Meta(max_length=NAME_CHARS)]
 """Part of a name; case does not matter."""
@@ -114,7 +117,8 @@ Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 AgeSeconds = Annotated[float, Meta(ge=1, le=1e9)]
 TimeoutSeconds = Annotated[float, Meta(gt=0, le=1e7)]
 Retries = Annotated[int, Meta(ge=0, le=1_000_000)]
-SlotName = Annotated[str, Meta(min_length=1, max_length=MAX_SLOT_CHARS, pattern=r"\A[^\x00-\x1f\x7f]+\Z")]
+_SLOT: Final = {WORDS: f"1 to {MAX_SLOT_CHARS} characters without control characters, such as line ends and tabs"}
+SlotName = Annotated[str, Meta(min_length=1, max_length=MAX_SLOT_CHARS, pattern=r"\A[^\x00-\x1f\x7f]+\Z", extra=_SLOT)]
 StatusCode = Annotated[int, Meta(ge=STATUS_CODES.start, lt=STATUS_CODES.stop)]
 Validator = Annotated[str, Meta(max_length=MAX_VALIDATOR_CHARS)]
 """Text that distinguishes versions of a page; empty: unknown."""

@@ -45,6 +45,7 @@ class Description(NamedTuple):
         texts: texts that may stand instead of a number or duration, such as "auto".
         items: description of the items of a list.
         alone: True if a text may stand for a list of it alone.
+        choices: texts of which it is one; empty if it may be another, too.
         section: type of a table that has a type of its own.
         sections: type of each table in a table of tables by name.
     """
@@ -57,6 +58,7 @@ class Description(NamedTuple):
     texts: tuple[str, ...] = ()
     items: Description | None = None
     alone: bool = False
+    choices: tuple[str, ...] = ()
     section: type[Struct] | None = None
     sections: type[Struct] | None = None
 
@@ -83,7 +85,8 @@ def _describe(kind: inspect.Type) -> Description:
         case inspect.BoolType():
             return Description("true or false", "flag")
         case inspect.LiteralType():
-            return Description("one of " + ", ".join(f'"{value}"' for value in kind.values), "text")
+            choices = tuple(map(str, kind.values))
+            return Description("one of " + ", ".join(map(json.dumps, choices)), "text", choices=choices)
         case inspect.StructType():
             return Description("a section", "table", section=kind.cls)
         case inspect.DictType():

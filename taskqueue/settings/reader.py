@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from taskqueue.alike import there_are
+from taskqueue.alike import did_you_mean, there_are
 from taskqueue.errors import Rejected
 from taskqueue.settings.description import Description, described
 from taskqueue.units import parse_duration, parse_size
@@ -122,8 +122,10 @@ def shown(value: Any) -> str:
 
 def _wrong(where: str, key: str, value: Any, kind: type[Struct]) -> str:
     """Describe an invalid value: ``advanced.turn_tasks must be a whole number, not "many"``."""
-    said = "" if described(kind)[key].secret else f", not {shown(value)}"
-    return f"{must_be(where, key, kind)}{said}"
+    setting = described(kind)[key]
+    said = "" if setting.secret else f", not {shown(value)}"
+    maybe = did_you_mean(value, setting.choices) if isinstance(value, str) else ""
+    return f"{must_be(where, key, kind)}{said}{maybe and '; '}{maybe}"
 
 
 def _read_within(where: str, table: dict[str, Any], setting: Description, note: Note) -> Any:

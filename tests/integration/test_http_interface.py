@@ -13,6 +13,7 @@ import pytest
 
 from taskqueue import Client
 from taskqueue.display.json_values import as_plain
+from taskqueue.protocol.choices import STATES
 from taskqueue.web.main import make_app
 from taskqueue.web.options import WebOptions
 from tests.integration.conftest import Daemon
@@ -233,6 +234,47 @@ def test_a_refusal_over_http_names_the_field(
     web: Web, method: str, path: str, body: Any, status: int, code: str, field: str
 ) -> None:
     assert refused(web, method, path, body) == (status, code, field)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "detail"),
+    [
+        (
+            "GET",
+            "/projects/news/tasks?state=redy",
+            None,
+            f"state[0]: 'redy' is none of {', '.join(sorted(STATES))}; did you mean ready?",
+        ),
+        (
+            "POST",
+            "/operations",
+            {"action": "retri", "project": "news"},
+            "action: 'retri' is none of cancel, reprioritise, reschedule, retry; did you mean retry?",
+        ),
+        (
+            "POST",
+            "/projects/news/tasks",
+            {"url": "http://news/", "on_parent_failure": "onyl"},
+            "on_parent_failure: 'onyl' is none of fail, only, run, wait; did you mean only?",
+        ),
+        (
+            "PATCH",
+            "/projects/news/settings",
+            {"keep": {"then": "forgt"}},
+            'keep.then must be one of "forget", "remember", not "forgt"; did you mean forget?',
+        ),
+        (
+            "GET",
+            "/projects/news/slots/a%09b",
+            None,
+            "slot: expected 1 to 253 characters without control characters, such as line ends and tabs",
+        ),
+    ],
+)
+def test_a_wrong_text_over_http_is_answered_with_what_is_taken(
+    web: Web, method: str, path: str, body: Any, detail: str
+) -> None:
+    assert web.ask(method, path, body).json()["detail"] == detail
 
 
 def test_a_body_of_another_type_is_refused(web: Web) -> None:

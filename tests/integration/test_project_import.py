@@ -189,7 +189,7 @@ LINES: Final = (
     ("change", "reason"),
     [
         ({1: {"project": "news", "taskid": "a", "state": "ready"}}, "line 2: there is no url"),
-        ({2: {"project": "news", "taskid": "b", "state": "gone", "url": "http://b/"}}, "line 3: Invalid enum value"),
+        ({2: {"project": "news", "taskid": "b", "state": "gone", "url": "http://b/"}}, "line 3: state: 'gone' is none"),
         ({2: {"project": "shop", "taskid": "b", "state": "ready", "url": "http://b/"}}, 'line 3: project "shop"'),
         ({4: {"tasks": 3}}, "line 5: expected 3 tasks, found 2"),
         ({4: None}, "the lines end after 2 tasks, without their last line"),

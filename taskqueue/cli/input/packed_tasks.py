@@ -19,6 +19,7 @@ from msgspec import Meta, Raw
 
 from taskqueue.client.tasks.new_task import canonical_url, default_taskid
 from taskqueue.protocol.fields import MAX_TASKID_BYTES, MAX_URL_CHARS, NIL, TaskId
+from taskqueue.protocol.reasons import file_reason
 from taskqueue.protocol.values import PLAIN, NewTask, Schedule
 
 SUFFIX: Final = ".msgpack"
@@ -82,7 +83,7 @@ def arguments(value: bytes) -> dict[str, Any]:
     try:
         return {key: part if key in CARRIED and part != NIL else _value(part) for key, part in _pairs(value).items()}
     except UNREADABLE as error:
-        raise ValueError(f"not a map of a task: {error}") from None
+        raise ValueError(f"not a map of a task: {file_reason(error)}") from None
 
 
 def _body(it: _Map) -> Raw | None:

@@ -31,8 +31,8 @@ from urllib.error import URLError
 import msgspec
 
 from taskqueue.protocol.choices import ErrorKind
-from taskqueue.protocol.codec import reason_of
 from taskqueue.protocol.fields import MAX_RETRY_AFTER_SECONDS, MAX_VALIDATOR_CHARS, STATUS_CODES
+from taskqueue.protocol.reasons import reason_of
 from taskqueue.protocol.values import Fetched
 
 Headers = Mapping[Any, Any] | Iterable[tuple[Any, Any]]
@@ -80,7 +80,7 @@ def joined(before: Fetched | None, facts: Mapping[str, Any]) -> Fetched:
     try:
         return msgspec.convert(said, Fetched)
     except msgspec.ValidationError as error:
-        raise ValueError(reason_of(error)) from None
+        raise ValueError(reason_of(error, kind=Fetched)) from None
 
 
 def said_by(headers: Headers | None) -> dict[str, str]:

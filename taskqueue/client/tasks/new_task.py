@@ -42,8 +42,8 @@ from taskqueue.client.tasks.push_options import (
 )
 from taskqueue.client.web_urls import OWN_PORTS
 from taskqueue.protocol.checks import is_too_long, long_reason
-from taskqueue.protocol.codec import reason_of
 from taskqueue.protocol.fields import MAX_TASKID_BYTES, NIL, UNSAID
+from taskqueue.protocol.reasons import reason_of
 from taskqueue.protocol.values import PLAIN, NewTask, Schedule
 
 # ------------------------------------------------------------------------------------------------ urls
@@ -316,7 +316,7 @@ def _checked(task: NewTask) -> NewTask:
         name, _ = _culprit("schedule", msgspec.structs.asdict(task.schedule))
         raise ValueError(f"{name}: {TOO_LARGE}") from None
     except ValueError as error:
-        raise ValueError(reason_of(error)) from None
+        raise ValueError(reason_of(error, kind=NewTask)) from None
     for place, parent in enumerate(checked.depends_on):
         if is_too_long(parent if isinstance(parent, str) else parent.taskid):
             raise ValueError(long_reason(f"depends_on[{place}]"))

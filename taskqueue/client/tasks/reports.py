@@ -29,9 +29,9 @@ from taskqueue.client.tasks.task import Task
 from taskqueue.error_texts import cut_text, kind_in, kind_line
 from taskqueue.errors import ClientError, MessageTooLarge, RequestRejected
 from taskqueue.protocol.choices import PushOutcome
-from taskqueue.protocol.codec import reason_of
 from taskqueue.protocol.fields import MAX_BATCH, MAX_EDGES, MAX_RESULT_BYTES, MAX_RETRY_AFTER_SECONDS, NIL
 from taskqueue.protocol.message_room import room_beside
+from taskqueue.protocol.reasons import reason_of
 from taskqueue.protocol.tasks import Done, DoneReply, ReportOutcome
 from taskqueue.protocol.values import Again, NewTask, TaskReport
 
@@ -270,7 +270,7 @@ def next_attempt(counts: bool | None, body: Any, priority: int | None) -> Again 
     try:
         return msgspec.convert(msgspec.structs.asdict(again), Again)
     except msgspec.ValidationError as error:
-        raise ValueError(reason_of(error)) from None
+        raise ValueError(reason_of(error, kind=Again)) from None
 
 
 def check_fits(error: str | None, result: Any, retry: bool, **of_failure: object) -> None:

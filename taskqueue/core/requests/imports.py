@@ -38,10 +38,11 @@ from taskqueue.core.request_rule import SLOW_MS, RequestRule, Who, asked_for_cha
 from taskqueue.core.requests.projects import check_joined
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.codec import MALFORMED, reason_of
+from taskqueue.protocol.codec import MALFORMED
 from taskqueue.protocol.exports import ExportedPoint, ExportedProject, ExportedTask, ImportReply, ProjectImport
 from taskqueue.protocol.fields import NIL, Setting
 from taskqueue.protocol.message_room import room_beside
+from taskqueue.protocol.reasons import reason_of
 from taskqueue.protocol.values import PauseRecord
 from taskqueue.settings.layer_size import MAX_LAYER_BYTES
 from taskqueue.settings.settings import merge

@@ -65,6 +65,7 @@ from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.errors import MAX_REASON_CHARS, Rejected, StoreError
 from taskqueue.protocol.exports import ExportedParent
 from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.reasons import file_reason
 from taskqueue.settings.environment import Environment
 from taskqueue.settings.layer_size import check_size
 from taskqueue.settings.settings import check, merge
@@ -171,7 +172,7 @@ def first_line(numbered: Iterator[tuple[int, bytes]], form: ExportFormat) -> Fir
         first = form.decode_first(line)
     except UNREADABLE as error:
         _check_version(form, number, form.decode_version(line) if line else VERSION)
-        refuse_line(form, number, f"this is not the beginning of an export: {error}")
+        refuse_line(form, number, f"this is not the beginning of an export: {file_reason(error, FirstLine)}")
     _check_version(form, number, first.taskqueue)
     if len(first.projects) > PROJECTS_MOST:
         refuse_line(form, number, f"{len(first.projects):,} projects; at most {PROJECTS_MOST:,} are allowed")
@@ -202,9 +203,9 @@ def pages_of(
             if page:
                 yield page
                 page, size = [], 0
-            yield number, _decoded(number, line, form, form.decode_slice)
+            yield number, _decoded(number, line, form, form.decode_slice, SliceLine)
             continue
-        page.append((number, _decoded(number, line, form, form.decode_task)))
+        page.append((number, _decoded(number, line, form, form.decode_task, TaskLine)))
         size += len(line)
         count += 1
         if len(page) >= BATCH_TASKS or size >= BATCH_BYTES:
@@ -219,16 +220,16 @@ def _check_last(number: int, line: bytes, count: int, form: ExportFormat) -> Non
     try:
         said = form.decode_last(line).tasks
     except UNREADABLE as error:
-        refuse_line(form, number, str(error))
+        refuse_line(form, number, file_reason(error))
     if said != count:
         refuse_line(form, number, f"expected {said:,} tasks, found {count:,}")
 
 
-def _decoded(number: int, line: bytes, form: ExportFormat, decode: Callable[[bytes], T]) -> T:
+def _decoded(number: int, line: bytes, form: ExportFormat, decode: Callable[[bytes], T], kind: type[T]) -> T:
     try:
         return decode(line)
     except UNREADABLE as error:
-        refuse_line(form, number, str(error))
+        refuse_line(form, number, file_reason(error, kind))
 
 
 def refuse_line(form: ExportFormat, number: int, reason: str) -> NoReturn:

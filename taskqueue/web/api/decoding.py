@@ -14,7 +14,8 @@ from starlette.requests import Request
 
 from taskqueue.alike import MAX_CHARS, there_are
 from taskqueue.protocol.checks import check_taskids
-from taskqueue.protocol.codec import MALFORMED, MAX_MESSAGE_BYTES, encode, reason_of
+from taskqueue.protocol.codec import MALFORMED, MAX_MESSAGE_BYTES, encode
+from taskqueue.protocol.reasons import reason_of
 from taskqueue.web.access.visitors import visitor_of
 from taskqueue.web.addresses import name_of
 from taskqueue.web.api.http_operation import WHOSE, Operation
@@ -70,7 +71,7 @@ class Decoding:
         try:
             return msgspec.convert(name_of(written.decode()), self._parameters[name], strict=False)
         except MALFORMED as error:
-            raise of_reason(reason_of(error, name)) from None
+            raise of_reason(reason_of(error, name, self._parameters[name])) from None
 
     def path(self, request: Request) -> dict[str, Any]:
         """Return the parameters of the path."""
@@ -118,7 +119,7 @@ class Decoding:
         try:
             said = msgspec.convert(value, self.said, strict=strict)
         except MALFORMED as error:
-            raise _problem(error, "body" if strict else "query") from None
+            raise _problem(error, "body" if strict else "query", self.said) from None
         return {name: getattr(said, name) for name in self.said.__struct_fields__}
 
     def _check_names(self, value: Mapping[Any, Any]) -> None:
@@ -193,10 +194,10 @@ def _has_half_pair(body: bytes | str) -> bool:
     return False
 
 
-def _problem(error: Exception, whole: str = "body") -> Problem:
+def _problem(error: Exception, whole: str = "body", kind: type[msgspec.Struct] | None = None) -> Problem:
     if isinstance(error, OverflowError):
         return Problem(400, "body: a number has more than 64 bits", "body", "malformed")
-    reason = reason_of(error)
+    reason = reason_of(error, kind=kind)
     return of_reason(f"{whole}{reason.removeprefix('message')}" if reason.startswith("message: ") else reason)
 
 

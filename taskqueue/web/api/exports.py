@@ -10,10 +10,11 @@ from msgspec import Meta, Raw, Struct
 from msgspec.json import encode
 
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.codec import MALFORMED, reason_of
+from taskqueue.protocol.codec import MALFORMED
 from taskqueue.protocol.exports import MAX_PARTS, ExportedPoint, ExportedProject, ExportedTask, ProjectImport
 from taskqueue.protocol.fields import Number, ProjectName
 from taskqueue.protocol.packed_json import as_msgpack
+from taskqueue.protocol.reasons import reason_of
 from taskqueue.web.api.http_operation import Operation
 from taskqueue.web.api.problems import of_reason
 
@@ -61,7 +62,7 @@ def _converted(name: str, item: Mapping[str, Any], kind: type[T]) -> T:
     try:
         return msgspec.convert(_packed(item), kind)
     except (*MALFORMED, OverflowError) as error:
-        raise of_reason(reason_of(error, name)) from None
+        raise of_reason(reason_of(error, name, kind)) from None
 
 
 def _packed(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from taskqueue.protocol.fields import (
     MAX_RETRY_AFTER_SECONDS,
     MAX_WISHES,
     NIL,
+    WORDS,
     NoteValue,
     Priority,
     ProjectName,
@@ -31,7 +32,7 @@ from taskqueue.protocol.values import Again, Fetched, NewTask, Schedule, TaskRep
 from taskqueue.web.api.problems import Problem
 from taskqueue.web.api.task_objects import needed_task
 
-TokenText = Annotated[str, Meta(pattern=r"\A[0-9]{1,19}\Z")]
+TokenText = Annotated[str, Meta(pattern=r"\A[0-9]{1,19}\Z", extra={WORDS: "1 to 19 decimal digits"})]
 """Token in decimal digits; a number is accepted, too."""
 
 LARGEST: Final = 2**63 - 1

@@ -28,8 +28,9 @@ from starlette.types import Receive, Scope, Send
 from taskqueue import AsyncClient
 from taskqueue.client.tasks.pushes import BATCH_BYTES, size_of
 from taskqueue.errors import MessageTooLarge, TaskQueueError
-from taskqueue.protocol.codec import MALFORMED, MAX_MESSAGE_BYTES, reason_of
+from taskqueue.protocol.codec import MALFORMED, MAX_MESSAGE_BYTES
 from taskqueue.protocol.fields import MAX_BATCH, MAX_EDGES
+from taskqueue.protocol.reasons import file_reason
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from taskqueue.protocol.values import NewTask
 from taskqueue.web.api.answering import in_json, repeats_of
@@ -183,7 +184,7 @@ def task_of_line(line: bytes) -> NewTask | Flaw:
     try:
         return task_of(msgspec.json.decode(line) if line[:1] in b'{["' else line.decode())
     except MALFORMED as error:
-        return Flaw("line", f"line: not JSON: {reason_of(error).removeprefix('message: ')}")
+        return Flaw("line", f"line: not JSON: {file_reason(error)}")
 
 
 class Batch(NamedTuple):

@@ -41,7 +41,10 @@ def test_the_delay_of_slots_is_a_duration_in_milliseconds_if_need_be_or_automati
     [
         ({"slot": "host"}, 'slot must be a section, not "host"'),
         ({"slot": None}, "slot must be a section, not null"),
-        ({"slot": {"by": "hosts"}}, 'slot.by must be one of "domain", "host", "named", "none", not "hosts"'),
+        (
+            {"slot": {"by": "hosts"}},
+            'slot.by must be one of "domain", "host", "named", "none", not "hosts"; did you mean host?',
+        ),
         ({"slot": {"dely": 1}}, "slot.dely is not a setting; did you mean delay"),
         ({"slot_delay": 1}, "slot_delay is not a setting; did you mean slot.delay?"),
         ({"slot.delay": 1}, '"slot.delay" is not a setting; it is delay in the table slot'),

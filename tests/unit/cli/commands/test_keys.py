@@ -93,6 +93,26 @@ def test_a_damaged_key_file_says_which(written: bytes) -> None:
         read_key(Path("web1.key"))
 
 
+def test_what_a_key_file_or_an_access_file_should_have_is_said_in_words() -> None:
+    Path("web1.key").write_bytes(SHORT)
+    Path("access.json").write_text('{"keys": [{"name": "a/b", "role": "vewer", "keys": [], "created_at": 1}]}')
+    for file in ("web1.key", "access.json"):
+        Path(file).chmod(0o600)
+
+    with pytest.raises(
+        ConfigError, match=r"web1\.key is not a key file: server: expected 64 hex digits, or an empty text$"
+    ):
+        read_key(Path("web1.key"))
+    words = r"keys\[0\]\.name: expected letters, digits and _ \. @ -, at most 64; put a copy back"
+    with pytest.raises(ConfigError, match=words):
+        read_entries(Path("access.json"))
+    Path("access.json").write_text(Path("access.json").read_text().replace("a/b", "ab"))
+    with pytest.raises(
+        ConfigError, match=r"keys\[0\]\.role: 'vewer' is none of .*; did you mean viewer\?; put a copy back"
+    ):
+        read_entries(Path("access.json"))
+
+
 def test_whoever_is_authorised_is_listed_until_it_is_revoked(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("authorise", "web1", PUBLIC, "--role", "fetcher", "--expires", "90d") == 0
     assert run("authorise", "ops", OTHER, "--role", "operator") == 0

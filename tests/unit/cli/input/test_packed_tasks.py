@@ -112,7 +112,7 @@ def test_a_file_that_is_cut_off_gives_what_comes_before() -> None:
 
     assert lines.bad == 2
     assert [said.partition(" can't")[0] for said in told] == [
-        "a.msgpack: task 2: not a map of a task: Expected `object`, got `int`",
+        "a.msgpack: task 2: not a map of a task: expected map, got int",
         "a.msgpack: it ends within the value that begins at byte 38",
     ]
     assert lines.where(1) == "a.msgpack: task 3"

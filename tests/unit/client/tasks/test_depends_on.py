@@ -39,7 +39,11 @@ def test_a_map_for_push_many_says_what_it_waits_for_as_json_does() -> None:
         ({"depends_on": ["é" * 65]}, "depends_on[0]: expected at most 128 bytes of utf-8"),
         ({"depends_on": [("shops", "é" * 65)]}, "depends_on[0]: expected at most 128 bytes of utf-8"),
         ({"depends_on": ["A"] * 1001}, "depends_on: expected array of length <= 1000"),
-        ({"on_parent_failure": "explode"}, "on_parent_failure: invalid enum value 'explode'"),
+        ({"on_parent_failure": "explode"}, "on_parent_failure: 'explode' is none of fail, only, run, wait"),
+        (
+            {"on_parent_failure": "onyl"},
+            "on_parent_failure: 'onyl' is none of fail, only, run, wait; did you mean only?",
+        ),
     ],
     ids=lambda value: str(value)[:40],
 )

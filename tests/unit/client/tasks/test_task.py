@@ -115,7 +115,7 @@ def nested(depth: int) -> list[Any]:
         ({"taskid": "\ud800"}, "taskid: '\\ud800' can't be written as utf-8"),
         ({"itag": "\ud800"}, "schedule.itag: '\\ud800' can't be written as utf-8"),
         ({"slot": ""}, "schedule.slot: expected str of length >= 1"),
-        ({"slot": "a\tb"}, "schedule.slot: expected str matching regex"),
+        ({"slot": "a\tb"}, "schedule.slot: expected 1 to 253 characters without control characters, such as line ends"),
         ({"slot": "\ud800"}, "schedule.slot: '\\ud800' can't be written as utf-8"),
         ({"recrawl": {"min": 9, "max": 5}}, "schedule.recrawl: min is above max"),
         ({"recrawl": {"min": "soon", "max": 5}}, 'schedule.recrawl.min: expected seconds, or a duration such as "90s"'),

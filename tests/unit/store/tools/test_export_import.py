@@ -406,9 +406,9 @@ def test_lines_without_their_last_one_are_told_from_whole_ones(new: Disk) -> Non
     ("line", "says"),
     [
         (b"nonsense", "line 2: JSON is malformed"),
-        (b'{"project":"news","taskid":"a","state":"flying"}', "line 2: Invalid enum value 'flying'"),
+        (b'{"project":"news","taskid":"a","state":"flying"}', "line 2: state: 'flying' is none of blocked, "),
         (b'{"project":"news","taskid":"a","state":"ready"}', "line 2: there is no url"),
-        (b'{"project":"news","taskid":"a","state":"ready","url":"u","extra":1}', "line 2: Object contains unknown"),
+        (b'{"project":"news","taskid":"a","state":"ready","url":"u","extra":1}', "line 2: unknown field extra"),
         (b'{"project":"other","taskid":"a","state":"ready","url":"u"}', 'line 2: project "other" is not in the first'),
         (b'{"project":"news","taskid":"a","state":"ready","bare":true}', "line 2: a task that is ready can't be bare"),
         (
@@ -419,8 +419,11 @@ def test_lines_without_their_last_one_are_told_from_whole_ones(new: Disk) -> Non
             b'{"project":"news","taskid":"a","state":"ready","url":"u","body":1%s}' % (b"0" * 20),
             "line 2: can't serialize",
         ),
-        (b'{"project":"news","taskid":"a","state":"ready","url":"u","body":%s}' % (b"[" * 9999), "line 2: .*recursion"),
-        (b'{"project":"news","taskid":"\xff","state":"ready","url":"u"}', "line 2: 'utf-8' codec can't decode"),
+        (
+            b'{"project":"news","taskid":"a","state":"ready","url":"u","body":%s}' % (b"[" * 9999),
+            "line 2: nested too deep",
+        ),
+        (b'{"project":"news","taskid":"\xff","state":"ready","url":"u"}', "line 2: a string is not utf-8"),
         (b'{"tasks":7}', "line 2: expected 7 tasks, found 0"),
     ],
 )
@@ -485,7 +488,7 @@ def test_numbers_that_no_store_can_keep_are_refused_and_nothing_is_brought_in(
 ) -> None:
     first = {"taskqueue": 1, "projects": [{"name": "news"} | field]}
 
-    with pytest.raises(BadLine, match=r"line 1: .*(expected a number from 0 to|Expected `int` <= )"):
+    with pytest.raises(BadLine, match=r"line 1: .*(expected a number from 0 to|expected int <= )"):
         brought(new, [json.dumps(first).encode(), b'{"tasks":0}'])
 
     with closing(MemoryStore(new)) as reader:
@@ -571,8 +574,8 @@ def test_the_form_of_an_export_is_seen_in_its_first_byte(crawl: Crawl) -> None:
 @pytest.mark.parametrize(
     ("part", "says"),
     [
-        (b"\x07", "map 2: Expected `object`, got `int`"),
-        (msgpack.packb({"project": "news", "taskid": "a", "state": "flying"}), "map 2: Invalid enum value 'flying'"),
+        (b"\x07", "map 2: expected map, got int"),
+        (msgpack.packb({"project": "news", "taskid": "a", "state": "flying"}), "map 2: state: 'flying' is none of"),
         (msgpack.packb({"project": "other", "taskid": "a", "state": "ready", "url": "u"}), 'map 2: project "other" is'),
         (msgpack.packb({"tasks": 7}), "map 2: expected 7 tasks, found 0"),
     ],

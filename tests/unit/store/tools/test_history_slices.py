@@ -144,9 +144,12 @@ def test_a_scheduler_goes_on_with_what_was_brought_in(disk: Disk, new: Disk) -> 
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        (b'{"history":"day","at":0,"projects":{}}', "line 2: Invalid enum value"),
-        (b'{"history":"hour","at":-1,"projects":{}}', "line 2: Expected `int` >= 0"),
-        (b'{"history":"hour","at":0,"projects":{"news":[1]}}', "line 2: Expected `array` of length >= 6"),
+        (b'{"history":"day","at":0,"projects":{}}', "line 2: history: 'day' is none of hour, minute"),
+        (b'{"history":"hour","at":-1,"projects":{}}', "line 2: at: expected int >= 0"),
+        (
+            b'{"history":"hour","at":0,"projects":{"news":[1]}}',
+            r"line 2: projects\[\.\.\.\]: expected array of length >= 6",
+        ),
         (
             b'{"history":"hour","at":0,"projects":{"other":[1,2,3,4,5,6]}}',
             'line 2: project "other" is not in the first',

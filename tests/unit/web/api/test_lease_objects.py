@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from msgspec import Raw
+from msgspec import Raw, ValidationError, convert
 from msgspec.msgpack import encode
 
+from taskqueue.protocol.reasons import reason_of
 from taskqueue.protocol.values import Again, Fetched
 from taskqueue.web.api.lease_objects import NextAttempt, Report, with_reports
 from taskqueue.web.api.problems import Problem
@@ -22,6 +23,13 @@ def test_a_report_has_all_that_it_said() -> None:
     assert (report.project, report.taskid, report.token, report.ok) == ("news", "a", 7, False)
     assert (report.error, report.kind) == ("page 3\n<td></td>", "HTTP 503")
     assert (report.retry_after, report.retry, report.fetched) == (5.0, False, Fetched(503))
+
+
+def test_a_token_that_can_not_be_is_refused_in_words() -> None:
+    with pytest.raises(ValidationError) as refused:
+        convert({"project": "news", "taskid": "a", "token": "7a"}, Report)
+
+    assert reason_of(refused.value, kind=Report) == "token: expected 1 to 19 decimal digits"
 
 
 def test_a_failure_has_its_new_tasks_and_what_differs_in_the_next_attempt() -> None:
