@@ -1,4 +1,5 @@
-"""Checks of decoded requests that types can't express: bytes of a taskid, a nil among tasks, a task's result.
+"""Checks of decoded requests that types can't express: bytes of a taskid, a nil among tasks, a task's result, an option
+of a task without the one that it needs.
 
 An invalid item becomes None in its batch, like a malformed one. msgspec counts characters; only taskids that could have
 too many bytes are encoded to count them, so that the check costs about 40 ns per task.
@@ -15,7 +16,7 @@ from taskqueue.protocol.fields import MAX_EDGES, MAX_FOLLOWERS, MAX_RESULT_BYTES
 from taskqueue.protocol.flows import FlowStage
 from taskqueue.protocol.messages import REQUESTS, AnyRequest, Flaw, Flaws
 from taskqueue.protocol.tasks import Done, NewTasks
-from taskqueue.protocol.values import NewTask, TaskReport
+from taskqueue.protocol.values import PLAIN, NewTask, TaskReport
 
 SHORT_TASKID: Final = MAX_TASKID_BYTES // 4
 """Longest taskid, in characters, that never has too many bytes."""
@@ -37,10 +38,11 @@ def check_envelope(request: AnyRequest) -> None:
 
 
 def check_taskids(request: AnyRequest) -> Flaws:
-    """Replace items whose taskid has too many bytes with None, and return flaws of these and of items sent as nil.
+    """Replace invalid items of a batch with None, and return flaws of these and of items sent as nil.
 
     Raises:
-        Rejected: a taskid in a request that names tasks is too long, or a ``done`` has too many new tasks.
+        Rejected: a taskid in a request that names tasks is too long, a task of a flow is invalid, or a ``done`` has too
+            many new tasks.
     """
     flaws: Flaws = {}
     if isinstance(request, NewTasks):
@@ -62,21 +64,36 @@ def _check_new_tasks(tasks: list[NewTask | None], parent: tuple[int, ...], flaws
         if task is None:
             flaws[*parent, index] = Flaw(f"{item_name((*parent, index))}: expected map, got nil")
             continue
-        if len(task.taskid) > SHORT_TASKID or task.depends_on:
+        if (
+            len(task.taskid) > SHORT_TASKID
+            or task.depends_on
+            or task.schedule is not PLAIN
+            or task.on_parent_failure != "fail"
+        ):
             edges += len(task.depends_on)
-            if flaw := taskids_flaw(task, item_name((*parent, index))):
-                flaws[*parent, index] = Flaw(flaw)
+            if flaw := task_flaw(task):
+                flaws[*parent, index] = Flaw(f"{item_name((*parent, index))}.{flaw}")
                 tasks[index] = None
     if edges:
         check_edges(edges)
 
 
-def taskids_flaw(task: NewTask, name: str) -> str:
-    """Return why a taskid of an item is invalid, starting with the item's ``name``; empty: all are valid."""
-    if is_too_long(task.taskid):
-        return long_reason(f"{name}.taskid")
+def task_flaw(task: NewTask) -> str:
+    """Return why a new task is invalid, starting with its field; empty: it is valid."""
+    if len(task.taskid) > SHORT_TASKID and is_too_long(task.taskid):
+        return long_reason("taskid")
     if any(is_too_long(each if isinstance(each, str) else each.taskid) for each in task.depends_on):
-        return long_reason(f"{name}.depends_on")
+        return long_reason("depends_on")
+    return lone_option(task)
+
+
+def lone_option(task: NewTask) -> str:
+    """Return which option of a new task has no effect without another one, starting with its field; empty: none."""
+    schedule = task.schedule
+    if schedule.repeat is not None and schedule.recrawl is None and not (schedule.auto_recrawl and schedule.age):
+        return "schedule.repeat: goes with a task that recurs; give recrawl, or auto_recrawl and age, too"
+    if task.on_parent_failure == "only" and not task.depends_on:
+        return 'on_parent_failure: "only" goes with parents that may fail; name them in depends_on (after, in a flow)'
     return ""
 
 
@@ -94,8 +111,8 @@ def _check_staged(tasks: list[NewTask]) -> None:
     edges = 0
     for index, task in enumerate(tasks):
         edges += len(task.depends_on)
-        if flaw := taskids_flaw(task, item_name((index,))):
-            raise Rejected("malformed", flaw)
+        if flaw := task_flaw(task):
+            raise Rejected("malformed", f"{item_name((index,))}.{flaw}")
     check_edges(edges)
 
 

@@ -39,7 +39,7 @@ from taskqueue.protocol.checks import (
     check_taskids,
     edges_of,
     item_name,
-    taskids_flaw,
+    task_flaw,
 )
 from taskqueue.protocol.fields import MAX_BATCH, NIL, PROTOCOL, GroupName, ProjectName, Setting
 from taskqueue.protocol.messages import OUTGOING, REQUESTS, AnyOutgoing, AnyRequest, Flaw, Flaws
@@ -274,8 +274,8 @@ def _decode_new(items: list[Raw], parent: tuple[int, ...], flaws: Flaws) -> list
             task = _new_task.decode(item)
         except MALFORMED as error:
             flaws[*parent, index] = _flaw(error, (*parent, index), flaws, NewTask)
-        if task is not None and (flaw := taskids_flaw(task, item_name((*parent, index)))):
-            flaws[*parent, index] = Flaw(flaw)
+        if task is not None and (flaw := task_flaw(task)):
+            flaws[*parent, index] = Flaw(f"{item_name((*parent, index))}.{flaw}")
             task = None
         tasks.append(task)
     return tasks

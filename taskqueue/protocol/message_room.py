@@ -83,13 +83,12 @@ def room_in(max_message: int) -> int:
 
 def room_beside(url: str, schedule: Schedule, max_message: int) -> int:
     """Return the bytes for a task's body and its other values in a message with this task alone."""
-    return max_message - _ENVELOPE_BYTES - _CHARACTER_BYTES * (len(url) + _texts(schedule))
+    texts = len(url) if schedule is PLAIN else len(url) + _texts(schedule)
+    return max_message - _ENVELOPE_BYTES - _CHARACTER_BYTES * texts
 
 
 def _texts(schedule: Schedule) -> int:
     """Count the characters of a schedule's texts."""
-    if schedule is PLAIN:
-        return 0
     itag, slot, job = schedule.itag, schedule.slot, schedule.job
     texts = (0 if itag is None else len(itag)) + (0 if slot is None else len(slot))
     return texts if job is None else texts + len(job)
@@ -109,7 +108,7 @@ def errors_that_fit(
 
 def assignment_bytes(task: Assignment) -> int:
     """Return an upper bound of the bytes of an assigned task."""
-    texts = len(task.url) + len(task.taskid) + _texts(task.schedule)
+    texts = len(task.url) + len(task.taskid) + (0 if task.schedule is PLAIN else _texts(task.schedule))
     texts += len(task.etag) + len(task.last_modified) + len(task.content_hash) + len(task.slot)
     return _ASSIGNMENT_BYTES + _CHARACTER_BYTES * texts + len(task.body)
 

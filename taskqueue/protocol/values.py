@@ -79,8 +79,8 @@ class Schedule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
         slot: name of its slot, in a project with slots; no control characters. None: its host or domain, or none.
         recrawl: run the task again and again, at an interval that follows the changes of its page; the first interval
             is ``age``, or ``min`` without an age.
-        repeat: of a recurring task: successes after which it runs again, at most; the daemon counts it down. None: no
-            limit.
+        repeat: with ``recrawl``, or ``auto_recrawl`` and ``age``: successes after which it runs again, at most; the
+            daemon counts it down. Refused in a push without these. None: no limit.
         job: name of the run that the task comes by; tasks that it leads to get it, too, if they name none. None: no
             job, or that of the task that led to it.
     """
@@ -123,7 +123,8 @@ class NewTask(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
         depends_on: tasks that must succeed before it is ready: taskids of its own project, or tasks of other projects.
             Until then it is blocked.
         on_parent_failure: what it does if one of these fails: fail too, run all the same, or wait for a later success;
-            ``only``: it runs when all have ended and one has failed, and is cancelled if none has.
+            ``only``, refused without ``depends_on``: it runs when all have ended and one has failed, and is cancelled
+            if none has.
     """
 
     taskid: TaskId

@@ -93,6 +93,9 @@ def test_several_are_pushed_and_each_has_its_outcome(web: Web) -> None:
         ({"url": "http://x/", "body": {"$msgpack": "!"}}, "body"),
         ({"url": "http://x/", "taskid": "ä" * 100}, "taskid"),
         ({"url": "http://x/", "depends_on": "a"}, "depends_on"),
+        ({"url": "http://x/", "repeat": 3}, "schedule.repeat"),
+        ({"url": "http://x/", "on_parent_failure": "only"}, "on_parent_failure"),
+        ({"url": "http://x/", "on_parent_failure": "onyl"}, "on_parent_failure"),
         (None, "task"),
     ],
 )

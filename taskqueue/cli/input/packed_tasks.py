@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Meta, Raw
 
 from taskqueue.client.tasks.new_task import canonical_url, default_taskid
+from taskqueue.protocol.checks import lone_option
 from taskqueue.protocol.fields import MAX_TASKID_BYTES, MAX_URL_CHARS, NIL, TaskId
 from taskqueue.protocol.reasons import file_reason
 from taskqueue.protocol.values import PLAIN, NewTask, Schedule
@@ -71,7 +72,8 @@ def plain_task(value: bytes) -> NewTask | None:
     both = it.schedule is not PLAIN and said != _UNSAID
     if both or body is None or (it.taskid and len(taskid.encode()) > MAX_TASKID_BYTES):
         return None
-    return NewTask(taskid, url, it.schedule if said == _UNSAID else Schedule(*said), body)
+    task = NewTask(taskid, url, it.schedule if said == _UNSAID else Schedule(*said), body)
+    return None if lone_option(task) else task
 
 
 def arguments(value: bytes) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from taskqueue.client.connection.exchange import Exchange
-from taskqueue.client.tasks.new_task import check_meant, new_task
+from taskqueue.client.tasks.new_task import check_meant, describe, without_lone_option
 from taskqueue.client.tasks.push_options import PushOptions
 from taskqueue.client.tasks.pushes import BATCH_BYTES, size_of, too_large
 from taskqueue.errors import MessageTooLarge, RequestRejected
@@ -80,12 +80,12 @@ class FlowPlan:
         if options.get("depends_on"):
             raise ValueError("depends_on: a task of a flow says with after what it waits for")
         check_meant(url)
-        task = new_task(url, **options)
+        task = describe(url, **options)
         self._check_new(task.taskid)
         parents = self._parents(after, task.taskid)
         if len(parents) > MAX_PARENTS:
             raise ValueError(f"after: expected at most {MAX_PARENTS} tasks, got {len(parents)}")
-        return self._keep(task, parents)
+        return self._keep(without_lone_option(replace(task, depends_on=parents) if parents else task))
 
     def views(self) -> Iterator[FlowTaskStatus]:
         """Iterate over the tasks in the form that ``client.flows.iter_tasks`` would give."""
@@ -125,14 +125,14 @@ class FlowPlan:
             raise ValueError(f"after: {taskid!r} is the task itself")
         return named if project == self.project else TaskOf(project, named)
 
-    def _keep(self, task: NewTask, parents: tuple[str | TaskOf, ...]) -> FlowTask:
+    def _keep(self, task: NewTask) -> FlowTask:
         index = len(self.tasks)
-        for parent in parents:
+        for parent in task.depends_on:
             if isinstance(parent, str) and parent not in self._indices:
                 self._outside.setdefault(parent, index)
         self._indices[task.taskid] = index
-        self.edges += len(parents)
-        self.tasks.append(replace(task, depends_on=parents) if parents else task)
+        self.edges += len(task.depends_on)
+        self.tasks.append(task)
         return FlowTask(self.project, self.name, index, task.taskid)
 
 

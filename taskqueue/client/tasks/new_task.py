@@ -41,7 +41,7 @@ from taskqueue.client.tasks.push_options import (
     unix_seconds,
 )
 from taskqueue.client.web_urls import OWN_PORTS
-from taskqueue.protocol.checks import is_too_long, long_reason
+from taskqueue.protocol.checks import is_too_long, lone_option, long_reason
 from taskqueue.protocol.fields import MAX_TASKID_BYTES, NIL, UNSAID
 from taskqueue.protocol.reasons import reason_of
 from taskqueue.protocol.values import PLAIN, NewTask, Schedule
@@ -231,13 +231,34 @@ def new_task(url: str, *, project: str | None = None, **options: Unpack[PushOpti
         options: see below.
 
     Raises:
-        ValueError: an argument is out of its range, or body and one of its parts are both given.
+        ValueError: an argument is out of its range or lacks one that it needs, or body and one of its parts are both
+            given.
         TypeError: an argument is unknown, or has the wrong type, such as a body that can't be encoded as MessagePack.
 
     Each error names the argument, and the place in it.
     """
     if not options:
         return _checked(NewTask(default_taskid(url), url, PLAIN, NIL, project))
+    return without_lone_option(describe(url, project=project, **options))
+
+
+def without_lone_option(task: NewTask) -> NewTask:
+    """Return the task, if each of its options comes with those that it needs.
+
+    Raises:
+        ValueError: one does not; the message names both.
+    """
+    if flaw := lone_option(task):
+        raise ValueError(flaw)
+    return task
+
+
+def describe(url: str, *, project: str | None = None, **options: Unpack[PushOptions]) -> NewTask:
+    """Describe a task whose options may still lack others that they need.
+
+    Raises:
+        ValueError, TypeError: as ``new_task`` does for all other reasons.
+    """
     if not OPTIONS.issuperset(options):
         check_options(options)
     fetch, taskid = options.get("fetch"), options.get("taskid")

@@ -57,14 +57,14 @@ class PushOptions(TypedDict, total=False):
         recrawl: run the task again and again, at an interval between these bounds that gets shorter if its page has
             changed and longer if not, such as ``{"min": "1h", "max": "30d"}``; the first interval is age, or else the
             shortest.
-        repeat: of a recurring task: successes after which it runs again, at most; None: no limit.
+        repeat: with recrawl, or auto_recrawl and age: successes after which it runs again, at most; None: no limit.
         job: name of the run that the task comes by, such as "monday", 1 to 64 ASCII letters, digits, "_", "-" and ".";
             tasks that it leads to get it, too, unless they name one. None: no job, or that of the task that led to it.
         depends_on: tasks that must succeed first, at most 1,000: taskids of its own project, or pairs (project,
             taskid); docs/howto/dependencies.md has the rules.
         on_parent_failure: reaction if one of these fails, is cancelled or expires: ``"fail"`` (the default), ``"run"``,
-            or ``"wait"`` until it succeeds after all; ``"only"``: it runs if one has failed, and is cancelled if
-            none has. Without depends_on it has no effect.
+            or ``"wait"`` until it succeeds after all; ``"only"``, with depends_on: it runs if one has failed, and
+            is cancelled if none has.
         canonical: send ``taskqueue.canonical_url`` of the url, and make the taskid from it.
     """
 

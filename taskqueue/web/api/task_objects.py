@@ -59,7 +59,7 @@ class TaskObject(Struct, forbid_unknown_fields=True, omit_defaults=True):
         body: body instead of that map.
         canonical: true to send the url in its one canonical spelling.
         depends_on: parents: taskids, or pairs of project and taskid.
-        on_parent_failure: what happens to the task if a parent fails.
+        on_parent_failure: what happens to the task if a parent fails; only: it runs only then, which needs parents.
         schedule: may contain the fields below.
         priority: larger first.
         exetime: moment before which it must not run.
@@ -74,7 +74,7 @@ class TaskObject(Struct, forbid_unknown_fields=True, omit_defaults=True):
         expires_at: moment after which it need not run any more.
         slot: name of the slot whose pace applies.
         recrawl: run it again and again, at an interval that follows the changes of its page.
-        repeat: of a recurring task: successes after which it runs again, at most.
+        repeat: with recrawl, or auto_recrawl and age: successes after which it runs again, at most.
         job: name of the run that it comes by; tasks that it leads to get it, too.
     """
 

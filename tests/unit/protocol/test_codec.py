@@ -419,6 +419,50 @@ def test_a_wrong_character_is_answered_with_words_and_no_pattern(
     assert "regex" not in reason
 
 
+@pytest.mark.parametrize("others", [[], [{"bad": 1}]], ids=["decoded at once", "decoded by item"])
+def test_a_task_with_an_option_that_lacks_another_one_is_refused_and_spoils_no_other(others: list[Any]) -> None:
+    recurring = {"recrawl": {"min": 5.0, "max": 9.0}}
+    schedules: list[dict[str, Any]] = [
+        {"repeat": 3},
+        {"repeat": 0, "auto_recrawl": True},
+        {"repeat": 3, "age": 60.0},
+        {"repeat": 3, "age": 60.0, "auto_recrawl": True},
+        {"repeat": 3, **recurring},
+        recurring,
+    ]
+    tasks: list[dict[str, Any]] = [{**TASK, "schedule": schedule} for schedule in schedules]
+    only = {**TASK, "on_parent_failure": "only"}
+    tasks += [only, {**only, "depends_on": ["b"]}]
+
+    heard, flaws = decoded(frame("new-task", project="p", tasks=[*tasks, *others]))
+
+    assert isinstance(heard, NewTasks)
+    assert [task is None for task in heard.tasks[:8]] == [True, True, True, False, False, False, True, False]
+    repeat = "schedule.repeat: goes with a task that recurs; give recrawl, or auto_recrawl and age, too"
+    lonely = 'on_parent_failure: "only" goes with parents that may fail; name them in depends_on (after, in a flow)'
+    said = {path: flaw for path, flaw in flaws.items() if path < (8,)}
+    assert said == {(at,): f"tasks[{at}].{repeat}" for at in range(3)} | {(6,): f"tasks[6].{lonely}"}
+
+
+def test_a_follow_up_with_an_option_that_lacks_another_one_is_refused_and_its_report_taken() -> None:
+    finished = {"project": "p", "taskid": "a", "token": 1, "new": [{**TASK, "schedule": {"repeat": 1}}, TASK]}
+
+    heard, flaws = decoded(frame("done", tasks=[finished]))
+
+    assert isinstance(heard, Done)
+    assert heard.tasks[0] is not None
+    assert [task is None for task in heard.tasks[0].new] == [True, False]
+    assert flaws[0, 0].startswith("tasks[0].new[0].schedule.repeat: goes with a task that recurs")
+
+
+def test_a_task_of_a_flow_with_an_option_that_lacks_another_one_refuses_the_message() -> None:
+    tasks = [TASK, {**TASK, "on_parent_failure": "only"}]
+
+    refused = rejection(frame("flow-stage", project="p", flow="f", first=0, tasks=tasks))
+
+    assert refused.reason.startswith('tasks[1].on_parent_failure: "only" goes with parents')
+
+
 def test_the_fetch_of_a_project_stays_the_bytes_that_it_was() -> None:
     packed = msgpack.packb({"headers": {"A": b"\xff"}})
 

@@ -102,6 +102,10 @@ def test_a_cycle_is_printed() -> None:
         ),
         ("[tasks.A]\nurl = 'http://a/'\nafter = 'B'", "tasks.A.after: expected a list"),
         (
+            "[tasks.A]\nurl = 'http://a/'\non_parent_failure = 'only'",
+            'tasks.A.on_parent_failure: "only" goes with parents that may fail; name them in depends_on (after, in a',
+        ),
+        (
             "[tasks.A]\nurl = 'http://a/'\nafter = ['B']",
             'tasks.A.after[0]: no task of this file is called "B"; one outside of it is {taskid = "B"}',
         ),

@@ -96,6 +96,7 @@ def test_a_plain_map_is_read_at_once() -> None:
         ({"url": "mailto:ann@site"}, "mailto:ann@site"),
         ({**URL, "exetime": "soon"}, "exetime"),
         ({"url": 7}, "url"),
+        ({**URL, "repeat": 3}, r"^schedule\.repeat: goes with a task that recurs"),
     ],
 )
 def test_what_is_no_task_is_said(value: Any, says: str) -> None:

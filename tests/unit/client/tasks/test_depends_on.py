@@ -44,6 +44,10 @@ def test_a_map_for_push_many_says_what_it_waits_for_as_json_does() -> None:
             {"on_parent_failure": "onyl"},
             "on_parent_failure: 'onyl' is none of fail, only, run, wait; did you mean only?",
         ),
+        (
+            {"on_parent_failure": "only"},
+            'on_parent_failure: "only" goes with parents that may fail; name them in depends_on (after, in a flow)',
+        ),
     ],
     ids=lambda value: str(value)[:40],
 )

@@ -68,6 +68,15 @@ def test_a_policy_is_kept_of_a_task_that_waits_for_nothing_yet(plan: FlowPlan) -
     assert plan.tasks[0].on_parent_failure == "run"
 
 
+def test_only_a_task_that_waits_for_others_runs_after_a_failure_only(plan: FlowPlan) -> None:
+    a = described(plan, "A")
+    plan.add("http://a/", [a], on_parent_failure="only")
+
+    with pytest.raises(ValueError, match=r'^on_parent_failure: "only" goes with parents that may fail; name them in '):
+        plan.add("http://b/", on_parent_failure="only")
+    assert [task.on_parent_failure for task in plan.tasks] == ["fail", "only"]
+
+
 def test_a_taskid_is_once_in_a_flow(plan: FlowPlan) -> None:
     described(plan, "A")
 
