@@ -95,7 +95,8 @@ class GraphTask(Template, frozen=True, forbid_unknown_fields=True, omit_defaults
 
     Attributes:
         after: names of the entry's tasks that it waits for.
-        on_parent_failure: what it does if one of these fails: fail too, run all the same, or wait for a later success.
+        on_parent_failure: what it does if one of these fails: fail too, run all the same, or wait for a later success;
+            only, with ``after``: it runs if one has failed, and is cancelled if none has.
     """
 
     after: Annotated[
@@ -171,15 +172,19 @@ def graph_taskids(entry: str, tasks: Mapping[str, GraphTask], tick: str) -> dict
 # ---------------------------------------------------------------------------------------- what can't be
 
 
-def wrong_names(entries: Setting) -> Iterator[str]:
-    """Report too many entries and invalid entry names; a value that is not a table is ignored."""
+def wrong_entries(entries: Setting) -> Iterator[str]:
+    """Report too many entries, invalid names, and settings of graphs in others; what is not a table is ignored."""
     if not isinstance(entries, dict):
         return
     if len(entries) > MAX_ENTRIES:
         yield f"cron: expected at most {MAX_ENTRIES} entries, not {len(entries)}"
-    for name in entries:
+    for name, entry in entries.items():
         if not isinstance(name, str) or not ENTRY_NAME.fullmatch(name):
             yield f"cron.{reader.shown(name)}: an entry's name is {ENTRY_NAME_WORDS}"
+        elif isinstance(entry, dict) and not entry.get("tasks"):
+            for key in GRAPH_KEYS:
+                if key in entry:
+                    yield f"cron.{name}.{key}: goes with tasks; give these, too, or leave it out"
 
 
 def wrong_template(where: str, task: Template, environment: Environment | None) -> Iterator[str]:
@@ -214,9 +219,6 @@ def wrong_entry(where: str, name: str, entry: CronEntry, environment: Environmen
         yield from _wrong_graph(where, name, entry, environment)
     else:
         yield from wrong_template(f"{where}.task", at_tick(entry.task, MAX_TICK), environment)
-        for key in GRAPH_KEYS:
-            if getattr(entry, key) != getattr(PLAIN_ENTRY, key):
-                yield f"{where}.{key}: goes with tasks"
     every = parse_duration(entry.every) or 0.0
     if entry.every and (not 0 < every <= MAX_EVERY_SECONDS or every % 1):
         said = reader.shown(entry.every)
@@ -248,6 +250,8 @@ def _wrong_graph(where: str, name: str, entry: CronEntry, environment: Environme
             yield f"{path}.taskid: expected {TICK} in it, because each tick has tasks of its own"
         elif not task.taskid and len(taskids[key].encode()) > MAX_TASKID_BYTES:
             yield f"{path}: its taskid ENTRY-TICK.NAME takes more than {MAX_TASKID_BYTES} bytes; shorten a name"
+        if task.on_parent_failure == "only" and not task.after:
+            yield f'{path}.on_parent_failure: "only" goes with parents that may fail; name them in after'
         if counts[taskids[key]] > 1:
             yield f"{path}.taskid: another task of the entry has it, too"
     yield from _wrong_order(where, entry.tasks)

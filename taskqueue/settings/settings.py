@@ -205,7 +205,7 @@ def merge(*layers: Layer) -> Settings:
     merged: dict[str, Setting] = {}
     for layer in layers:
         overlay(merged, layer)
-        _refuse(own_tasks.wrong_names(layer.get("cron")))
+        _refuse(own_tasks.wrong_entries(layer.get("cron")))
         _refuse(wrong_patterns(_table(layer, "slot").get("patterns")))
         _refuse(contradictions(layer))
     if merged.get("bucket") and not any("rate" in layer for layer in layers[1:]):
@@ -283,7 +283,7 @@ def _setting_problems(key: str, value: Setting, environment: Environment) -> Ite
     settings = reader.read("", {key: value}, Settings, found.append)
     yield from found
     if key == "cron":
-        yield from own_tasks.wrong_names(value)
+        yield from own_tasks.wrong_entries(value)
     if key == "slot" and isinstance(value, dict):
         yield from wrong_patterns(value.get("patterns"))
     yield from _wrong_meaning(settings, environment)

@@ -371,11 +371,14 @@ class AsyncCron:
                 ``taskqueue.new_task``.
             tasks: options of each task of a graph by its name, instead of those of one task; with ``after``, the names
                 of those that it waits for, and ``on_parent_failure``.
-            overlap: with ``tasks``, a tick while an earlier flow has not ended: "skip" it (the default), let it "wait"
-                for that, or have "both".
-            after_failure: with ``tasks``, a tick after a flow that has failed: "run" it (the default), or "skip" it
-                until that flow is a success.
-            keep_flows: with ``tasks``, ended flows of the entry that are remembered, 1 to 100; by default 10.
+            overlap: with tasks, a tick while an earlier flow has not ended: "skip" it (None), let it "wait" for that, or
+                have "both".
+            after_failure: with tasks, a tick after a flow that has failed: "run" it (None), or "skip" it until that flow
+                is a success.
+            keep_flows: with tasks, ended flows of the entry that are remembered, 1 to 100; None: 10.
+
+        Raises:
+            ValueError: an argument does not go with ``tasks``, or goes only with them.
         """
         when: dict[str, Any] = {"cron": cron, "every": every, "zone": zone, "missed": missed}
         task = {
@@ -387,16 +390,18 @@ class AsyncCron:
             "timeout": timeout,
             "body": body_of(fetch, process, save, body),
         }
-        graph: dict[str, Any] = {"overlap": overlap, "after_failure": after_failure, "keep_flows": keep_flows}
-        graph = {name: value for name, value in graph.items() if value is not None}
+        of_graph = {"overlap": overlap, "after_failure": after_failure, "keep_flows": keep_flows}
+        of_graph = {name: value for name, value in of_graph.items() if value is not None}
         if tasks is None:
-            if graph:
-                raise ValueError(f"{next(iter(graph))}: goes with tasks")
+            if of_graph:
+                raise ValueError(f"{next(iter(of_graph))}: goes with tasks; give these, too, or leave it out")
             when["task"] = task
         else:
+            if not tasks:
+                raise ValueError("tasks: expected at least one task")
             if given := [name for name, value in task.items() if value]:
                 raise ValueError(f"{given[0]}: goes without tasks, each of which has its own")
-            when |= graph | {"tasks": {name: _graph_task(said) for name, said in tasks.items()}}
+            when |= of_graph | {"tasks": {name: _graph_task(said) for name, said in tasks.items()}}
         changed = await self._projects.set(project, {"cron": {entry: when}})
         return _entry_of(changed, entry)
 

@@ -331,11 +331,14 @@ class BlockingCron:
                 ``taskqueue.new_task``.
             tasks: options of each task of a graph by its name, instead of those of one task; with ``after``, the names
                 of those that it waits for, and ``on_parent_failure``.
-            overlap: with ``tasks``, a tick while an earlier flow has not ended: "skip" it (the default), let it "wait"
-                for that, or have "both".
-            after_failure: with ``tasks``, a tick after a flow that has failed: "run" it (the default), or "skip" it
-                until that flow is a success.
-            keep_flows: with ``tasks``, ended flows of the entry that are remembered, 1 to 100; by default 10.
+            overlap: with tasks, a tick while an earlier flow has not ended: "skip" it (None), let it "wait" for that, or
+                have "both".
+            after_failure: with tasks, a tick after a flow that has failed: "run" it (None), or "skip" it until that flow
+                is a success.
+            keep_flows: with tasks, ended flows of the entry that are remembered, 1 to 100; None: 10.
+
+        Raises:
+            ValueError: an argument does not go with ``tasks``, or goes only with them.
         """
         return self._background.run(
             self._client.set(

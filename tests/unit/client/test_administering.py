@@ -425,16 +425,20 @@ def test_a_cron_entry_is_a_setting_of_its_project(daemon: Daemon) -> None:
         client.cron.remove("p", "night")
         with pytest.raises(ValueError, match="url: goes without tasks"):
             client.cron.set("p", "night", every="1d", url="http://a/", tasks={"a": {}})
-        with pytest.raises(ValueError, match="keep_flows: goes with tasks"):
-            client.cron.set("p", "night", every="1d", keep_flows=5)
+        for of_graph in ({"overlap": "skip"}, {"after_failure": "run"}, {"keep_flows": 10}):
+            with pytest.raises(
+                ValueError, match=f"^{next(iter(of_graph))}: goes with tasks; give these, too, or leave"
+            ):
+                client.cron.set("p", "night", every="1d", url="http://a/", **of_graph)
+        with pytest.raises(ValueError, match=r"^tasks: expected at least one task$"):
+            client.cron.set("p", "night", every="1d", tasks={})
         tasks: dict[str, Any] = {"load": {"url": "http://a/", "save": 1, "after": ()}, "sum": {"after": ["load"]}}
         client.cron.set("p", "graph", every="1d", overlap="wait", tasks=tasks)
 
     graph = [each for each in daemon.heard if isinstance(each, ProjectSet)][-1].settings["cron"]
     assert graph == {
         "graph": {
-            "cron": "", "every": "1d", "zone": "UTC", "missed": "skip",
-            "overlap": "wait",
+            "cron": "", "every": "1d", "zone": "UTC", "missed": "skip", "overlap": "wait",
             "tasks": {"load": {"url": "http://a/", "body": {"save": 1}, "after": []}, "sum": {"after": ["load"]}},
         }
     }  # fmt: skip

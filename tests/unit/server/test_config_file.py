@@ -358,6 +358,7 @@ def test_what_cant_be_used_is_refused_with_file_key_and_reason(text: str, reason
             'every = "5m"\nonce = 1',
             ".once is not a setting; did you mean zone?",
         ),
+        ('every = "5m"\noverlap = "skip"', ".overlap: goes with tasks; give these, too, or leave it out"),
         ('every = "5m"\ntask = 7', ".task must be a section, not 7"),
         (
             'every = "5m"\ntask.priority = "high"',
