@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 
 DAY: Final = 24 * 3600
+USUAL: Final = "1h"
+"""Period without ``--window``."""
 EVENTS: Final = EventTotals.__struct_fields__
 TIMES: Final = ("mean_seconds", "p95_seconds")
 NAME: Final = "name"
@@ -44,9 +46,7 @@ SORTS: Final = (NAME, *EVENTS, *TIMES)
 @click.command()
 @projects_argument
 @group_option
-@click.option(
-    "--window", type=click.Choice([*WINDOWS, ALL]), default="1h", show_default=True, help="Period, up to now."
-)
+@click.option("--window", type=click.Choice([*WINDOWS, ALL]), help=f"Period, up to now.  [default: {USUAL}]")
 @click.option("--filter", "part", metavar="TEXT", default="", help="Part of the names of the projects.")
 @click.option(
     "--sort",
@@ -64,7 +64,7 @@ SORTS: Final = (NAME, *EVENTS, *TIMES)
 def stats(
     projects: tuple[str, ...],
     group: str | None,
-    window: str,
+    window: str | None,
     part: str,
     sort: str,
     limit: int | None,
@@ -96,8 +96,10 @@ def stats(
     """
     if since is not None and not history:
         raise click.UsageError("--since is for --history; without it, --window chooses the time")
-    if job and history:
-        raise click.UsageError("say --job or --history, not both")
+    for option, value in (("--history", history), ("--window", window), ("--sort", sort != NAME)):
+        if job and value:
+            raise click.UsageError(f"say --job or {option}, not both: a job's tasks are counted as they are now")
+    window = window or USUAL
     with daemon.client() as client:
         found = [project for project in _chosen(client, projects, group) if part.lower() in project.name.lower()]
         if job:

@@ -189,6 +189,13 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
         ),
         (["cron", "set", "news", "daily", "--every", "5m", "--body", "{"], "--body is not JSON"),
         (["cron", "set", "news", "daily", "--every", "5m", "--keep-flows", "5"], "--keep-flows goes with --flow"),
+        (["cron", "set", "news", "daily", "--every", "5m", "--overlap", "skip"], "--overlap goes with --flow"),
+        (
+            ["stats", "--job", "monday", "--window", "1h"],
+            "say --job or --window, not both: a job's tasks are counted as",
+        ),
+        (["stats", "--job", "monday", "--sort", "failed"], "say --job or --sort, not both"),
+        (["stats", "--job", "monday", "--history"], "say --job or --history, not both"),
         (["cron", "set", "news", "daily", "--every", "5m", "--flow", "f", "--url", "u"], "--flow goes without --url"),
         (
             ["task", "retry", "news"],
