@@ -7,6 +7,7 @@ from shlex import quote
 
 import click
 
+from taskqueue.errors import SettingError
 from taskqueue.terminal.lines import say, say_lines
 
 CONFIG_FILE = "taskqueue.toml"
@@ -65,8 +66,11 @@ def check(file: str) -> None:
     from taskqueue.server.config import check_handout, load
 
     read = load(file)
-    check_handout(read)
-    limits.check_memory(read)
+    try:
+        check_handout(read)
+        limits.check_memory(read)
+    except SettingError as error:
+        raise SettingError(f"{file}: {error}") from None
     projects = sorted(read.projects)
     plural = "" if len(projects) == 1 else "s"
     say(f"{file}: good, {len(projects)} project{plural}: {', '.join(projects) or 'none'}")

@@ -319,6 +319,26 @@ def test_every_problem_of_a_config_has_its_line(tmp_path: Path, capsys: pytest.C
     assert f"taskqueue: {file}: projects.news.burst must be " in err
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            '[store]\ndurability = "interval"\nhandout = "synced"\n',
+            'store.handout = "synced" needs store.durability = "commit", not "interval"',
+        ),
+        ('[limits]\nmemory = "64 MiB"\n', "limits.memory = 64 MiB is too little for advanced.queue_bytes = "),
+    ],
+)
+def test_settings_of_a_config_that_contradict_each_other_are_named_with_their_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, problem: str
+) -> None:
+    file = tmp_path / "both.toml"
+    file.write_text(text)
+
+    assert main(["config", "check", str(file)]) == 2
+    assert capsys.readouterr().err.startswith(f"taskqueue: {file}: {problem}")
+
+
 def test_init_writes_the_config_file_that_has_every_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
