@@ -20,12 +20,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgpack
 
 from taskqueue.error_texts import kind_in
+from taskqueue.protocol.choices import ParentFailure
 from taskqueue.protocol.tasks import TaskRow
 from taskqueue.protocol.values import Attempt
 from taskqueue.visible_text import visible_lines
 
 if TYPE_CHECKING:
     from msgspec import Raw
+
+
+PARENT_WORDS: Final[Mapping[ParentFailure, str]] = {
+    "fail": "",
+    "run": "it runs even if one fails",
+    "wait": "if one fails, it waits until that succeeds",
+    "only": "it runs only if one fails",
+}
+"""Words for the reaction of a task to a failed parent; empty for the default."""
 
 
 def error_line(said: Attempt | TaskRow) -> str:

@@ -601,6 +601,7 @@ _ALL: Final[tuple[AnyRequest | AnyOutgoing, ...]] = (
         ],
         result_bytes=9,
         result=packed({"title": "A"}),
+        on_parent_failure="run",
         n=11,
     ),
     tasks.TaskWaitReply(state="success", n=44),

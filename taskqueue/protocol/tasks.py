@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 from msgspec import Meta, Raw, Struct
 
 from taskqueue.protocol.base import AnyReply, ChangeRequest, Reply, Request, WaitingRequest
-from taskqueue.protocol.choices import KnownState, PushOutcome, TaskState
+from taskqueue.protocol.choices import KnownState, ParentFailure, PushOutcome, TaskState
 from taskqueue.protocol.fields import (
     MAX_BATCH,
     MAX_PARENTS,
@@ -171,6 +171,7 @@ class TaskDetails(Struct, frozen=True, omit_defaults=True):
         pushed_at: whole unix seconds of its first push; 0: unknown.
         note: its last note (processing); None: none, or no room beside the body.
         job: name of its job; empty: none.
+        on_parent_failure: what it does if a task that it depends on fails; ``fail`` if it depends on none.
     """
 
     project: str
@@ -201,6 +202,7 @@ class TaskDetails(Struct, frozen=True, omit_defaults=True):
     pushed_at: float = 0.0
     note: str | float | None = None
     job: str = ""
+    on_parent_failure: ParentFailure = "fail"
 
 
 class TaskReply(TaskDetails, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="task-reply"):

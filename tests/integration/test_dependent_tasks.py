@@ -85,6 +85,11 @@ def test_a_task_for_failures_runs_after_one_and_is_cancelled_if_there_was_none(
         words = [word for parent in parents for word in ("--depends-on", parent)]
         said = ["--taskid", taskid, *words, "--on-parent-failure", "only"]
         assert main(["push", "news", f"http://a/{taskid}", *said]) == 0
+    capsys.readouterr()
+    assert main(["task", "show", "news", "quiet"]) == 0
+    assert "it runs only if one fails" in capsys.readouterr().out
+    assert main(["why", "news", "quiet"]) == 0
+    assert "it runs only if a parent fails" in capsys.readouterr().out
 
     for task in client.select(3):
         if task.taskid == "B":
@@ -98,6 +103,9 @@ def test_a_task_for_failures_runs_after_one_and_is_cancelled_if_there_was_none(
     shown = capsys.readouterr().out
     assert "cancelled" in shown
     assert "no parent has failed" in shown
+    assert "it runs only if one fails" in shown
+    assert main(["why", "news", "quiet"]) == 0
+    assert "as it runs only if a parent fails, and none has" in capsys.readouterr().out
 
 
 def test_each_task_that_fails_for_good_leads_to_one_other_though_the_daemon_is_killed(daemon: Daemons) -> None:

@@ -221,6 +221,17 @@ def test_a_task_names_what_it_waits_for_and_what_waits_for_it(pages: Pages) -> N
         assert pages.page(path).xpath("//ul[@aria-label=$title]/li/a/@href", title=title) == [relative]
 
 
+def test_a_task_for_failures_says_so_on_its_page(client: Client, pages: Pages) -> None:
+    client.push("alarms", "http://alarms/a", taskid="a")
+    client.push("alarms", "http://alarms/b", taskid="b", depends_on=["a"], on_parent_failure="only")
+
+    page = pages.page(task_page("alarms", "b"))
+
+    assert facts(page)["Parents"] == "it runs only if one fails"
+    assert "it runs only if a parent fails" in words(page.xpath("//*[@class='sentence']")[0])
+    assert "Parents" not in facts(pages.page(task_page("alarms", "a")))
+
+
 def test_only_a_url_that_leads_to_the_web_is_a_link_out(client: Client, pages: Pages) -> None:
     row = client.tasks.list("news", "success").items[0]
 

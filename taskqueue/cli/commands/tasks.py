@@ -28,7 +28,7 @@ from taskqueue.display.json_values import as_plain, without_envelope
 from taskqueue.display.notes import note_line
 from taskqueue.display.operations import number as operation_number
 from taskqueue.display.operations import rerun_lines
-from taskqueue.display.tasks import error_line, packed_text
+from taskqueue.display.tasks import PARENT_WORDS, error_line, packed_text
 from taskqueue.error_texts import kind_in
 from taskqueue.protocol.choices import STATES, RerunScope
 from taskqueue.terminal.lines import say
@@ -439,6 +439,7 @@ def _fields(task: TaskReply) -> dict[str, str]:
         "put off": f"{task.put_off:,} times" if task.put_off else "",
         "slot": schedule.pop("slot") or "",
         "job": task.job,
+        "parents": PARENT_WORDS[task.on_parent_failure],
         "recrawl": _bounds(schedule.pop("recrawl")),
         "due": local(task.exetime),
         "expires": local(schedule.pop("expires_at") or 0.0),

@@ -20,7 +20,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from taskqueue.core.model.attempt_records import kind_of
-from taskqueue.core.model.edges import UNSATISFIED, EdgesRef, Links, Mark, ParentsRef, TaskRef
+from taskqueue.core.model.edges import POLICIES, UNSATISFIED, EdgesRef, Links, Mark, ParentsRef, TaskRef
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.session import Session
@@ -150,6 +150,7 @@ def show_task(turn: TurnState, message: TaskShow, wanted: Needs) -> Halves:
         crashes=task.crashes,
         error=history[0].error if history and task.state != SUCCESS else "",
         note=note,
+        on_parent_failure="fail" if task.links is None else POLICIES[task.links.on_failure],
     )
     return _with_times(turn, task, reply)
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from taskqueue.core.model.attempt_records import kind_of
 from taskqueue.core.model.bucket import SharedBucket
-from taskqueue.core.model.edges import UNSATISFIED, EdgesRef, Links, TaskRef
+from taskqueue.core.model.edges import ONLY, UNSATISFIED, EdgesRef, Links, TaskRef
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.now import Now
 from taskqueue.core.model.project import Project
@@ -202,7 +202,10 @@ def _of_blocked(turn: TurnState, project: Project, task: Task, links: Links) -> 
     rest = links.missing - len(named) - hidden
     more = f" and {rest} more" if rest > 0 and named else ""
     others = f"{', ' if named else ''}{_tasks(hidden)} of other projects" if hidden else ""
-    return f"is blocked, waiting for {_tasks(links.missing)}: {', '.join(named)}{more}{others}"
+    only = ""
+    if links.on_failure == ONLY:
+        only = "; another one has failed, so it runs then" if links.needed else "; it runs only if a parent fails"
+    return f"is blocked, waiting for {_tasks(links.missing)}: {', '.join(named)}{more}{others}{only}"
 
 
 def _parent(turn: TurnState, project: Project, ref: TaskRef) -> str:
@@ -239,6 +242,8 @@ def _of_over(turn: TurnState, project: Project, task: Task) -> str:
         again = f"its body was dropped {_ago(now.wall - task.exetime)}; push it with force_update to run it again"
     if task.state == SUCCESS:
         return f"succeeded {when}; {again}"
+    if task.links is not None and task.links.dropped and task.links.on_failure == ONLY:
+        return f"was cancelled {when}, as it runs only if a parent fails, and none has; {again}"
     attempts = history_of(turn, project, task)
     kind = kind_of(attempts[0]) if attempts else ""
     error = f": {_quoted(kind)}" if kind else ""

@@ -19,7 +19,7 @@ from starlette.responses import RedirectResponse, Response
 from taskqueue import AsyncClient
 from taskqueue.client.tasks.new_task import default_taskid
 from taskqueue.display.notes import note_text, progress_of
-from taskqueue.display.tasks import PackedPage, error_line, packed_page, packed_text
+from taskqueue.display.tasks import PARENT_WORDS, PackedPage, error_line, packed_page, packed_text
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import LIVE_STATES, WAITING_STATES, TaskState
 from taskqueue.protocol.fields import NIL
@@ -249,6 +249,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
         "progress": progress_of(task.note),
         "schedule": _schedule(task.schedule),
         "recrawl": _recrawl(task.schedule),
+        "of_parents": PARENT_WORDS[task.on_parent_failure],
         "of_job": tasks_page(project, job=task.job),
         "body": packed_page(task.body),
         "result": _result(task),

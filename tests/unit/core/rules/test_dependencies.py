@@ -328,6 +328,43 @@ def test_with_only_a_task_is_cancelled_when_all_parents_have_ended_without_a_fai
     assert fetcher.taken == ["a", "b"]
 
 
+def test_with_only_a_task_says_that_it_runs_only_if_a_parent_fails(world: World) -> None:
+    fetcher = world.fetcher()
+    world.push("news", task("a"), task("b"))
+    waits(world, "c", "a", "b", on_failure="only")
+    waits(world, "d", "a", on_failure="only")
+    waits(world, "e", "a", on_failure="run")
+
+    assert why(world, "c").endswith('"a" (processing), "b" (processing); it runs only if a parent fails')
+    assert [world.show(each).on_parent_failure for each in "ace"] == ["fail", "only", "run"]
+    run(fetcher, "a")
+    world.settle()
+    assert 'task "d" was cancelled ' in why(world, "d")
+    assert ", as it runs only if a parent fails, and none has; push it with force_update" in why(world, "d")
+    fails(world, fetcher, "b")
+    assert "parent" not in why(world, "c")
+
+
+def test_with_only_a_task_that_waits_on_after_a_failure_says_that_it_runs_then(world: World) -> None:
+    fetcher = world.fetcher()
+    world.push("news", task("a"), task("b"))
+    waits(world, "c", "a", "b", on_failure="only")
+
+    fails(world, fetcher, "a")
+
+    assert why(world, "c").endswith('waiting for 1 task: "b" (processing); another one has failed, so it runs then')
+
+
+def test_with_only_a_task_that_a_user_has_cancelled_does_not_say_that_no_parent_has_failed(world: World) -> None:
+    world.push("news", task("a"))
+    waits(world, "b", "a", on_failure="only")
+
+    cancel(world, "b")
+
+    assert "was cancelled" in why(world, "b")
+    assert "parent" not in why(world, "b")
+
+
 @pytest.mark.parametrize("end", ["cancelled", "cleared", "deleted"])
 def test_with_only_a_parent_that_ends_otherwise_has_not_failed(world: World, end: str) -> None:
     world.push("shop", task("a"))
