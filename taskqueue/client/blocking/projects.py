@@ -331,9 +331,9 @@ class BlockingCron:
                 ``taskqueue.new_task``.
             tasks: options of each task of a graph by its name, instead of those of one task; with ``after``, the names
                 of those that it waits for, and ``on_parent_failure``.
-            overlap: with tasks, a tick while an earlier flow has not ended: "skip" it (None), let it "wait" for that, or
+            overlap: with tasks, a tick while an earlier flow has not ended: "skip" it (None), let it "wait" for it, or
                 have "both".
-            after_failure: with tasks, a tick after a flow that has failed: "run" it (None), or "skip" it until that flow
+            after_failure: with tasks, a tick after a flow that has failed: "run" it (None), or "skip" it until the flow
                 is a success.
             keep_flows: with tasks, ended flows of the entry that are remembered, 1 to 100; None: 10.
 

@@ -249,8 +249,8 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
         (
             '[webhook]\nevents = ["paused", "late"]',
             "webhook.events must be a list of 1 to 9 items, each one of "
-            '"damaged", "error-burst", "finished", "growing", "paused", "resumed", "slot-full", "slow", "tick-skipped", '
-            'not ["paused", "late"]',
+            '"damaged", "error-burst", "finished", "growing", "paused", "resumed", "slot-full", "slow", '
+            '"tick-skipped", not ["paused", "late"]',
         ),
         (
             "[webhook]\ntimeout = 0",
