@@ -40,7 +40,9 @@ def action(view: Operation) -> str:
 
 def progress(view: Operation) -> str:
     """Describe the progress; tasks that arrive later are scanned, too, so ``seen`` may exceed ``known``."""
-    return "ended" if view.ended_at else f"{min(view.seen / max(view.known, 1), 0.99):.0%}"
+    if view.ended_at:
+        return "cancelled" if view.cancelled else "ended"
+    return f"{min(view.seen / max(view.known, 1), 0.99):.0%}"
 
 
 def outcome(view: Operation) -> str:
@@ -113,9 +115,9 @@ def _are(count: int) -> str:
 
 
 def undoable(view: Operation) -> str:
-    """Say whether an operation can be undone, if it ever could."""
+    """Say whether an operation can be undone, if it ever could; its undo may not have ended."""
     if view.undone_by:
-        return f"undone by operation {view.undone_by}"
+        return f"operation {view.undone_by} undoes it"
     if view.no_undo:
         return f"not any more: {view.no_undo}"
     return f"{tasks(view.rows)}, by: taskqueue operation undo {number(view)}" if view.rows and view.ended_at else ""

@@ -147,12 +147,22 @@ def test_an_undo_may_be_left_alone(run: Run) -> None:
     assert run("undo", "3", "--yes", "--no-wait") == (0, "4\n", "")
 
 
+@pytest.mark.parametrize(("cancelled", "state"), [(False, "ended"), (True, "cancelled")])
+def test_the_state_of_an_operation_says_whether_it_was_cancelled(
+    operations: Operations, run: Run, cancelled: bool, state: str
+) -> None:
+    operations.view = replace(RUNNING, ended_at=2e9, cancelled=cancelled)
+
+    assert f"state {state} " in " ".join(run("show", "3")[1].split())
+    assert state in run("list")[1].splitlines()[1].split()
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({"rows": 7}, "7 tasks, by: taskqueue operation undo 3"),
         ({"no_undo": "it ended more than 7 days ago"}, "not any more: it ended more than 7 days ago"),
-        ({"undone_by": 4}, "undone by operation 4"),
+        ({"undone_by": 4}, "operation 4 undoes it"),
     ],
 )
 def test_an_operation_says_whether_it_can_be_undone(
