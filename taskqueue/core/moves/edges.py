@@ -46,10 +46,10 @@ NONE_FAILED: Final = "no parent has failed"
 """Reason for which a task is dropped that runs only after a failure."""
 
 
-def need(turn: TurnState, project: Project, item: NewTask, wanted: Needs) -> None:
-    """Look up the tasks that the item waits for."""
+def need(turn: TurnState, project: str, item: NewTask, wanted: Needs) -> None:
+    """Look up the tasks that the item waits for; its project may be unknown as yet, and be made in this turn."""
     by_name = turn.state.projects.by_name
-    for name, taskid in named(project.name, item):
+    for name, taskid in named(project, item):
         parent = by_name.get(name)
         if parent is not None and taskid not in parent.queue.tasks:
             wanted.tasks.append(TaskRef(parent.number, taskid))

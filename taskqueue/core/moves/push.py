@@ -134,8 +134,7 @@ def need_tasks(turn: TurnState, name: str, items: Sequence[NewTask | None], want
             _need_page(turn, project, item, wanted)
         if item.depends_on:
             turn.gives_parents = True
-            if project is not None:
-                edges.need(turn, project, item, wanted)
+            edges.need(turn, own or name, item, wanted)
     if turn.state.divided:
         for item in items:
             project = None if item is None else projects.get(item.project or name)

@@ -14,6 +14,7 @@ from taskqueue.errors import Rejected
 from taskqueue.protocol.choices import ParentFailure
 from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.protocol.projects import ProjectDo
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply, TaskCancel, TaskRetry, TasksReply
 from taskqueue.protocol.values import NewTask, TaskOf
 from taskqueue.store.records import layout
@@ -169,6 +170,30 @@ def test_an_awaited_task_is_not_counted_and_not_known(world: World) -> None:
     counts = world.counts()
     assert (counts.blocked, counts.ready) == (1, 0)
     assert "is unknown" in why(world, "a")
+
+
+@pytest.mark.parametrize("maker", ["auto_create", "project-do", "follow-up"])
+def test_a_parent_that_is_known_stays_so_when_its_child_comes_with_a_new_project(
+    make_world: MakeWorld, maker: str
+) -> None:
+    world = make_world(auto_create=maker != "project-do")
+    fetcher = world.fetcher()
+    world.push("shop", task("a"), task("b"))
+    run(fetcher, "a")
+
+    child = replace(waiting("c", TaskOf("shop", "a")), project="blog")
+    if maker == "follow-up":
+        run(fetcher, "b", new=[child])
+    elif maker == "auto_create":
+        world.push("shop", child)
+    else:
+        start = ProjectDo(session="operator", n=world.n(), project="blog", action="start")
+        world.turn(start, world.new_tasks("shop", child))
+    world.settle()
+
+    assert state_of(world, "c", "blog") != "blocked"
+    assert state_of(world, "a", "shop") == "success"
+    assert world.push("shop", task("a")) == ["ignored"]
 
 
 def test_an_unknown_project_of_a_parent_is_rejected(world: World) -> None:
