@@ -15,13 +15,15 @@ Void edges are followed, too: the core knows the processing tasks, and so which 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from struct import Struct as Packing
 from typing import Final
 
 from msgspec.msgpack import Decoder
 
 from taskqueue.core.model.edges import (
+    ONLY,
+    RUN,
     TO_PARENTS,
     Edge,
     EdgePlace,
@@ -40,7 +42,7 @@ from taskqueue.core.model.edges import (
 )
 from taskqueue.core.model.needs import Found
 from taskqueue.core.model.records import WriteSet
-from taskqueue.core.model.task import Task
+from taskqueue.core.model.task import OVER, Task
 from taskqueue.protocol.fields import MAX_PARENTS
 from taskqueue.store.contract import Batch, Store, StoreReader
 from taskqueue.store.records import layout
@@ -50,8 +52,10 @@ from taskqueue.store.records.tasks import growing_chunks, read_results
 
 PROPAGATIONS_A_TURN: Final = 128
 
-RELEASED_BYTES: Final = 16 << 20
-"""Bytes of bodies of tasks that one turn may release; later turns read the specs of further tasks."""
+RELEASED_BYTES = 16 << 20
+"""Bytes of specs after which a turn reads no more of the tasks that it may release; later turns read those."""
+
+_Step = tuple[Propagation, FoundEdges]
 
 _MARK: Final = Packing(">BQ")
 _TASK: Final = Packing(">IB")
@@ -144,8 +148,7 @@ def find_propagations(store: Store, ref: PropagationsRef, found: Found) -> None:
     """
     steps = list(_steps(store, ref))
     add_tasks(store, [task for propagation, page in steps for task in _named(propagation, page)], found)
-    _fill_released(store, [page for propagation, page in steps if propagation.kind == "succeeded"], found)
-    for propagation, page in steps:
+    for propagation, page in _fill_released(store, steps, found):
         others = _others(store, propagation, page, found) if _goes_to_parents(propagation) else {}
         found.propagations.append(FoundPropagation(propagation, page, others))
 
@@ -212,20 +215,53 @@ def add_tasks(store: Store, refs: list[TaskRef], found: Found) -> None:
     found.awaited |= awaited
 
 
-def _fill_released(store: Store, pages: Sequence[FoundEdges], found: Found) -> None:
-    """Read specs of tasks that wait only for these edges; other specs are read before the dispatch."""
-    told = Counter(edge.child for page in pages for edge, mark, _ in page.edges if not mark.state)
-    children = [(found.tasks.get(ref), count) for ref, count in told.items()]
-    waiting = [task for task, count in children if task is not None and task.links and task.links.missing <= count]
+def _fill_released(store: Store, steps: Sequence[_Step], found: Found) -> list[_Step]:
+    """Read specs of tasks that wait only for these edges, up to RELEASED_BYTES; return the steps that can be taken.
+
+    A blocked task can be released without its spec, which is read before its dispatch. A finished task that is revived
+    may get a new seq, under which its spec is written anew; so the steps end before the first one without its spec.
+    """
+    told = Counter(edge.child for _, page in steps for edge, mark, _ in page.edges if not mark.state)
+    succeeded = {edge.child for step, page in steps if step.kind == "succeeded" for edge, _, _ in page.edges}
+    waiting = [
+        task
+        for ref, count in told.items()
+        if (task := found.tasks.get(ref)) is not None and _may_be_released(task, count, succeeds=ref in succeeded)
+    ]
     size = 0
     for some in growing_chunks(waiting):
+        if size > RELEASED_BYTES:
+            return list(_steps_without(steps, {(task.project, task.taskid) for task in waiting if _is_unread(task)}))
         keys = [layout.seq_key(task.project, task.seq) for task in some]
         for key, task, value in zip(keys, some, store.get(layout.SPECS, keys), strict=True):
             if value is not None and task.spec is None:
                 layout.fill(task, decode_record(layout.SPECS, key, layout.decode_spec, value)[1])
                 size += len(value)
-        if size > RELEASED_BYTES:
-            break
+    return list(steps)
+
+
+def _may_be_released(task: Task, count: int, *, succeeds: bool) -> bool:
+    """Whether ``count`` edges may release the task: by a success, or by failures if it is finished already."""
+    links = task.links
+    if links is None or not 0 < links.missing <= count:
+        return False
+    return succeeds or (task.state in OVER and links.on_failure in (RUN, ONLY))
+
+
+def _is_unread(task: Task) -> bool:
+    return task.spec is None and task.state in OVER and not task.bare
+
+
+def _steps_without(steps: Iterable[_Step], unread: Collection[tuple[int, str]]) -> Iterator[_Step]:
+    """Yield the steps before the first edge to one of these children; at least one, as some children were read."""
+    for propagation, page in steps:
+        end = next((place for place, each in enumerate(page.edges) if each.edge.child in unread), None)
+        if end is None:
+            yield propagation, page
+            continue
+        if end:
+            yield propagation, FoundEdges(page.edges[:end], end=False)
+        return
 
 
 def _others(store: Store, propagation: Propagation, page: FoundEdges, found: Found) -> dict[TaskRef, list[Edge]]:

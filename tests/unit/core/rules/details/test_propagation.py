@@ -5,11 +5,13 @@ The disk is checked after each turn: see ``World``.
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from taskqueue.protocol.projects import ProjectDo
-from taskqueue.protocol.tasks import TaskCancel, TasksReply
+from taskqueue.protocol.tasks import TaskCancel, TaskRetry, TasksReply
 from taskqueue.protocol.values import NewTask, Schedule, TaskOf
+from taskqueue.store.records import edges as store_edges
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import tasks_of
 from taskqueue.store.records.layout import AWAITED
@@ -185,3 +187,30 @@ def test_nothing_is_left_of_the_edges_of_a_deferred_update_that_is_dropped_with_
     world.push("news", task("a", force_update=True, cancel=True))
 
     assert left_of_edges(world) == []
+
+
+def test_tasks_that_failed_with_their_parent_are_revived_in_parts_while_their_project_is_swept(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_edges, "RELEASED_BYTES", 0)
+    world = make_world(turn_tasks=24)
+    fetcher = world.fetcher(1)
+    world.push("shop", task("p"))
+    world.push("news", *(waiting_elsewhere(f"c{number:02}", "shop", "p") for number in range(20)))
+    fetcher.hello()
+    world.turn(fetcher.answers(fetcher.finished("p", ok=False, retry=False)))
+    world.settle()
+    assert world.counts().failed == 20
+    world.do("pause")
+    world.push("news", *(task(f"a{number:03}") for number in range(200)))
+    world.ask(TasksReply, TaskRetry(session="person", n=world.n(), project="shop", taskids=["p"]))
+    fetcher.hello()
+
+    clear = ProjectDo(session="person", n=world.n(), project="news", action="clear")
+    world.turn(clear, fetcher.answers(fetcher.finished("p")))
+    world.turn()
+    assert 0 < world.counts().ready < 20, "a turn reads few of their specs"
+    world.restart()
+    world.settle()
+
+    assert [world.counts().ready, world.counts().failed] == [20, 0]
