@@ -47,7 +47,6 @@ from taskqueue.store.contract import Entry, Family, StoreReader
 from taskqueue.store.damaged_rows import DamagedRows
 from taskqueue.store.files.integrity import is_damage
 from taskqueue.store.records import layout
-from taskqueue.store.records.edges import decode_propagation
 from taskqueue.store.records.format import META
 from taskqueue.store.records.layout import AWAITED, PROJECT_BYTES, STATE_MASK
 from taskqueue.store.records.reading import pages, stored_number
@@ -250,9 +249,10 @@ class _Check:
         self._each({layout.CHILDREN: self._edges.children, **self._flows.looks()})
         small = {family: partial(self._small, family, decode) for family, decode in SMALL.items()}
         self._each({**small, layout.OPERATIONS: self._rows.operations, layout.UNDO_ROWS: self._rows.rows})
-        self._each({layout.PROPAGATIONS: self._propagations, layout.RERUNS: lambda page: None})
+        self._each({layout.PROPAGATIONS: self._edges.propagations, layout.RERUNS: lambda page: None})
         if self._findings.unreadable:
             return
+        self._edges.finish_awaited()
         self._flows.finish()
         self._rows.finish()
         self._next_project()
@@ -471,10 +471,6 @@ class _Check:
             self._checked.read(family, key, decode, value)
             if family == layout.COUNTERS:
                 self._checked.tally(family, key)
-
-    def _propagations(self, page: Sequence[Entry]) -> None:
-        for key, value in page:
-            self._checked.read(layout.PROPAGATIONS, key, decode_propagation, key, value)
 
     def _tell(self, seen: Seen) -> None:
         for _, told, of in _OF_FAMILY[seen.family]:

@@ -45,7 +45,7 @@ from taskqueue.core.model.slot_table import entry_of
 from taskqueue.core.model.task import LIVE, PROCESSING, READY, SLOT_SHIFT, STATE_NAMES, Task
 from taskqueue.store.contract import Entry, Family
 from taskqueue.store.records import layout
-from taskqueue.store.records.edges import BELOW_TASK, decode_mark, edge_keys, task_key, tasks_of
+from taskqueue.store.records.edges import BELOW_TASK, decode_mark, decode_propagation, edge_keys, task_key, tasks_of
 from taskqueue.store.records.flows import decode_flow, decode_index, decode_staged, flow_key, flow_of
 from taskqueue.store.records.layout import AWAITED, PROJECT_BYTES
 from taskqueue.store.records.operations import rows_of, undo_place
@@ -58,12 +58,16 @@ _NO_EDGE: Final = TaskRef(0, "")
 
 
 class EdgeCheck:
-    """Check of PARENTS, then of CHILDREN, page by page in key order; ``finish`` follows the last page of PARENTS."""
+    """Check of PARENTS, of CHILDREN and of PROPAGATIONS, page by page in key order.
+
+    ``finish`` follows the last page of PARENTS, ``finish_awaited`` that of PROPAGATIONS.
+    """
 
     def __init__(self, checked: Checked) -> None:
         self._checked = checked
         self._child = _NO_EDGE
         self._unsatisfied: Counter[int] = Counter()
+        self._unwaited: dict[TaskRef, bytes] = {}  # keys of awaited tasks without children
 
     def parents(self, page: Sequence[Entry]) -> None:
         """Check a page of the edges to parents."""
@@ -96,13 +100,26 @@ class EdgeCheck:
             self._checked.note(layout.PARENTS, task_key(*child), reason, child.taskid)
 
     def awaited(self, key: bytes) -> None:
-        """Check that at least one task waits for an unknown task that is awaited."""
+        """Look up whether a task waits for an unknown task that is awaited."""
         taskid = self._checked.read(layout.IDS, key, bytes.decode, key[PROJECT_BYTES:])
         if taskid is None:
             return
-        start = task_key(layout.project_of(key), taskid)
+        ref = TaskRef(layout.project_of(key), taskid)
+        start = task_key(*ref)
         if not self._checked.store.scan(layout.CHILDREN, start, start + BELOW_TASK, 1):
-            self._checked.note(layout.IDS, key, "it is awaited, but no task waits for it", taskid)
+            self._unwaited[ref] = key
+
+    def propagations(self, page: Sequence[Entry]) -> None:
+        """Check a page of propagations; a pending one may be about to end the wait for a forgotten task."""
+        for key, value in page:
+            propagation = self._checked.read(layout.PROPAGATIONS, key, decode_propagation, key, value)
+            if propagation is not None and propagation.kind == "forgotten":
+                self._unwaited.pop(TaskRef(propagation.project, propagation.taskid), None)
+
+    def finish_awaited(self) -> None:
+        """Report awaited tasks that no task waits for."""
+        for ref, key in self._unwaited.items():
+            self._checked.note(layout.IDS, key, "it is awaited, but no task waits for it", ref.taskid)
 
     def _edges(
         self, family: Family, page: Sequence[Entry], edge_of: Callable[[tuple[TaskRef, TaskRef]], Edge]

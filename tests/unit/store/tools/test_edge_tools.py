@@ -246,6 +246,25 @@ def test_an_awaited_task_that_nobody_waits_for_is_found(world: World) -> None:
     assert damaged(world, batch) == ["it is awaited, but no task waits for it"]
 
 
+def test_a_store_is_sound_whose_daemon_stopped_before_it_ended_the_wait_for_a_forgotten_task(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world({"keep": {"success": 60, "then": "forget"}})
+    fetcher = world.fetcher(1)
+    world.push("news", task("a"), waiting("b", "a"))
+    world.push("news", task("b", force_update=True, delay=3600))
+    fetcher.hello()
+    fetcher.done("a")
+    world.elapsed += 100
+
+    awaited = layout.id_key(1, "a"), layout.AWAITED
+    while awaited not in world.disk.families[layout.IDS].values.items():
+        world.turn()
+    assert problems(world.disk) == []
+    world.settle()
+    assert layout.id_key(1, "a") not in world.disk.families[layout.IDS].values
+
+
 def test_a_wrong_count_of_edges_is_found(world: World) -> None:
     store = world.disk.families[layout.PARENTS]
     key = next(key for key in store.keys if b"\x01c" in key and key.endswith(b"\x01b"))
