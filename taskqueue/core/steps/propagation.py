@@ -268,8 +268,9 @@ def _name(turn: TurnState, child: Task, parent: TaskRef) -> str:
 def _delete(turn: TurnState, edge: Edge, others: Mapping[TaskRef, Sequence[Edge]]) -> None:
     """Delete an edge; after the last one to an unknown parent, that is not awaited any more."""
     turn.changes.writes.edges[edge] = None
-    if edge.parent in turn.changes.awaited:
-        _await_no_more(turn, edge.parent, others.get(edge.parent, ()))
+    # If the parent became unknown in this turn, its other edges are unread: its propagation ``forgotten`` decides.
+    if edge.parent in turn.changes.awaited and edge.parent in others:
+        _await_no_more(turn, edge.parent, others[edge.parent])
 
 
 def _await_no_more(turn: TurnState, parent: TaskRef, others: Sequence[Edge]) -> None:

@@ -214,3 +214,23 @@ def test_tasks_that_failed_with_their_parent_are_revived_in_parts_while_their_pr
     world.settle()
 
     assert [world.counts().ready, world.counts().failed] == [20, 0]
+
+
+def test_a_task_is_still_awaited_that_is_cleared_as_the_edge_of_one_of_its_children_is_deleted(world: World) -> None:
+    fetcher = world.fetcher(1)
+    world.do("pause")
+    world.push("news", task("p"))
+    patient = replace(waiting_elsewhere("d", "news", "p"), on_parent_failure="wait")
+    world.push("shop", waiting_elsewhere("b", "news", "p"), patient)
+
+    world.turn(world.new_tasks("shop", task("b", force_update=True)))
+    clear = ProjectDo(session="person", n=world.n(), project="news", action="clear")
+    world.turn(world.new_tasks("news", task("p", force_update=True)), clear)
+    world.settle()
+    world.do("resume")
+    world.push("news", task("p"))
+    fetcher.hello()
+    fetcher.finish_all()
+    world.settle()
+
+    assert world.counts("shop").blocked == 0
