@@ -628,6 +628,10 @@ class ProjectTable:
 
 STATES: Final = len(TaskCounts.__struct_fields__)
 
+SUM_MOST: Final = 2**63 - 1
+"""Largest sum of totals that is shown: no message has a larger number, but stores may have totals that add up to one.
+"""
+
 
 class GrandTotals:
     """Sums over all projects."""
@@ -664,16 +668,20 @@ class GrandTotals:
         return TaskCounts(*self._row[:STATES])
 
     def totals(self) -> EventTotals:
-        """Return events since the projects were created."""
-        return EventTotals(*self._row[STATES:])
+        """Return events since the projects were created, of each kind at most SUM_MOST."""
+        return _as_totals(self._row)
 
     def within(self, reach: Reach) -> tuple[TaskCounts, EventTotals]:
         """Return ``counts`` and ``totals`` of these projects; costs a pass over them, or over all others if fewer."""
         parts = [part for number in reach.fewer if (part := self._parts.get(number)) is not None]
         row = [sum(column) for column in zip(*parts, strict=True)] or [0] * len(self._row)
         row = row if reach.are_own else list(map(sub, self._row, row))
-        return TaskCounts(*row[:STATES]), EventTotals(*row[STATES:])
+        return TaskCounts(*row[:STATES]), _as_totals(row)
 
     def events(self) -> Row:
         """Return ``totals`` with those of projects deleted since the start; only differences of two have a meaning."""
         return tuple(map(add, self._row[STATES:], self._deleted))
+
+
+def _as_totals(row: Sequence[int]) -> EventTotals:
+    return EventTotals(*[min(each, SUM_MOST) for each in row[STATES:]])

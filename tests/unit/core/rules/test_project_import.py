@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 from msgspec import Raw
-from msgspec.msgpack import encode
+from msgspec.msgpack import decode, encode
 from msgspec.structs import replace
 
 from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.callers import Caller
+from taskqueue.protocol.daemon import StatusReply, StatusShow
 from taskqueue.protocol.exports import (
     ExportedParent,
     ExportedPoint,
@@ -817,6 +819,22 @@ def test_the_totals_of_an_imported_project_are_no_events_of_this_minute(world: W
     assert (world.project().totals, totals.totals()) == (EventTotals(new=500, success=400),) * 2
     world.advance(HOUR)
     assert history(world, "news") == []
+
+
+@pytest.mark.parametrize("patterns", ["*", "m*"])
+def test_totals_that_add_up_to_more_than_a_message_can_say_are_shown_as_the_largest_number(
+    world: World, monkeypatch: pytest.MonkeyPatch, patterns: str
+) -> None:
+    monkeypatch.setattr("taskqueue.core.model.exported_task.TOTALS_MOST", 2**63)  # an older store may have such
+    for name in ("m1", "m2", "m3"):
+        Export(totals=EventTotals(new=2**63, success=1)).begin(world, name)
+    world.restart()
+
+    world.caller = Caller("ops", "admin", patterns=[patterns])
+
+    reply = world.ask(StatusReply, StatusShow(session="person", n=world.n()))
+
+    assert decode(encode(reply))["totals"] == {"new": 2**63 - 1, "success": 3}
 
 
 def test_cron_entries_of_an_imported_project_go_on(full: World) -> None:
