@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from msgspec import Raw
 from msgspec.msgpack import encode
 
-from taskqueue.core.model.exported_task import check_numbers, flaw_of
+from taskqueue.core.model.exported_task import check_records, flaw_of
 from taskqueue.display.counts import tasks
 from taskqueue.protocol.choices import Resolution
 from taskqueue.protocol.exports import ExportedPoint, ExportedProject, ExportedTask
@@ -234,7 +234,7 @@ def _check(first: FirstLine, form: ExportFormat) -> None:
         )
     (line,) = first.projects
     try:
-        check_numbers(line.totals, line.pause, line.cron)
+        check_records(line.totals, line.pause, line.cron)
         overrides_of(line, form, first.taskqueue)
     except UNREADABLE as error:
         refuse_line(form, 1, f'project "{line.name}": {error}')

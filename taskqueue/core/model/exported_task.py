@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from taskqueue.core.model.attempt_records import as_kept
-from taskqueue.core.model.records import KeptAttempt
+from taskqueue.core.model.records import REASON_CHARS, TICKS_MOST, KeptAttempt
 from taskqueue.core.model.recrawl_interval import as_replaced
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import (
@@ -42,6 +42,9 @@ from taskqueue.protocol.values import Attempt, CronRecord, EventTotals, PauseRec
 
 FETCHER_CHARS: Final = 128
 """Longest name of a fetcher, or pseudonym."""
+
+_LENGTHS: Final = {"reason": REASON_CHARS, "taskid": MAX_TASKID_BYTES, "problem": REASON_CHARS, "waiting": TICKS_MOST}
+"""Characters of the texts, and items of the lists, of a project's pause and cron entries, at most."""
 
 
 def flaw_of(task: ExportedTask) -> str:
@@ -124,16 +127,18 @@ def _with_update(said: ExportedTask, update: ExportedUpdate, project: int, seq: 
     return _task(replaced, project, seq, Spec(update.url, schedule, update.body.copy(), said.depth, page))
 
 
-def check_numbers(totals: EventTotals | None, pause: PauseRecord | None, cron: Mapping[str, CronRecord]) -> None:
-    """Check that a daemon can go on counting from the numbers of an exported project.
+def check_records(totals: EventTotals | None, pause: PauseRecord | None, cron: Mapping[str, CronRecord]) -> None:
+    """Check that a daemon can go on from the records of an exported project.
 
     Raises:
-        ValueError: a number is negative or implausibly large.
+        ValueError: a number is negative or implausibly large, or a text or list is longer than the daemon makes any.
     """
     records = {"totals": totals, "pause": pause} | {f"cron.{entry}": each for entry, each in cron.items()}
     for name, record in records.items():
         most_counted = TOTALS_MOST if name == "totals" else COUNTED_MOST
         for field, said in ({} if record is None else msgspec.structs.asdict(record)).items():
+            if isinstance(said, str | list) and len(said) > _LENGTHS[field]:
+                raise ValueError(f"{name}.{field}: {len(said):,} is too long; at most {_LENGTHS[field]} can be there")
             for value in said if isinstance(said, list) else [said]:
                 most = MAX_EPOCH_SECONDS if isinstance(value, float) else most_counted
                 if isinstance(value, int | float) and not 0 <= value <= most:

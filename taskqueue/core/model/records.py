@@ -9,7 +9,7 @@ a default, so that older stores can be read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Raw, Struct, field
 
@@ -34,6 +34,12 @@ from taskqueue.protocol.values import (
     TaskCounts,
     TaskFilter,
 )
+
+REASON_CHARS: Final = 300
+"""Characters of the reason for a pause, which quotes the last error, at most."""
+
+TICKS_MOST: Final = 10
+"""Flows of a cron entry that run at once, and ticks of an entry that wait, at most."""
 
 
 class ImportRecord(Struct, array_like=True):

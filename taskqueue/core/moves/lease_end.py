@@ -24,6 +24,7 @@ from taskqueue.core.model.chance import jitter
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.pause import CHECKS
 from taskqueue.core.model.project import Project
+from taskqueue.core.model.records import REASON_CHARS
 from taskqueue.core.model.recrawl_interval import NOTHING_SAID, after_success, recurs_after
 from taskqueue.core.model.retry import (
     THROTTLED_MOST,
@@ -60,9 +61,6 @@ TIMED_OUT: Final = "timeout"
 """Outcome and error of an attempt whose lease has run out."""
 
 SLOW: Final = "four fifths of its lease have passed"
-
-REASON_CHARS: Final = 300
-"""Characters of the reason for a pause, which quotes the last error, at most."""
 
 
 def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws) -> DoneReply:

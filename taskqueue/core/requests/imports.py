@@ -25,7 +25,7 @@ from msgspec.msgpack import Decoder
 
 from taskqueue.core.model.cron_times import resume
 from taskqueue.core.model.edges import TaskRef
-from taskqueue.core.model.exported_task import check_numbers, flaw_of, kept_attempts, made_task
+from taskqueue.core.model.exported_task import check_records, flaw_of, kept_attempts, made_task
 from taskqueue.core.model.history import ALL, SECONDS, SLICES_MOST, KeptPoint, PointsRef
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project, new_record
@@ -169,7 +169,7 @@ def _begin(turn: TurnState, by: Who, request: ProjectImport) -> Project:
     check_another(turn, name)
     check_settings(state, name, overrides)
     check_joined(turn, overrides)
-    _check_numbers(turn, said)
+    _check_records(turn, said)
     first_seq = state.reserve_numbers(2 * said.parts)
     layers = state.layers(name)
     record = new_record(turn.new_project_number(), name, merge(*layers, overrides), now.boot)
@@ -200,9 +200,9 @@ def _settings_of(said: ExportedProject) -> dict[str, Setting]:
         raise Rejected("malformed", reason_of(error, "begin.settings")) from None
 
 
-def _check_numbers(turn: TurnState, said: ExportedProject) -> None:
+def _check_records(turn: TurnState, said: ExportedProject) -> None:
     try:
-        check_numbers(said.totals, said.pause, said.cron)
+        check_records(said.totals, said.pause, said.cron)
     except ValueError as error:
         raise Rejected("malformed", f"begin.{error}") from None
     if len(turn.state.environment.pack([said.pause, said.cron])) > RECORD_BYTES:

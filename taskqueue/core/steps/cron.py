@@ -34,7 +34,7 @@ from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.flow import Flow
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project
-from taskqueue.core.model.records import StagedTask
+from taskqueue.core.model.records import TICKS_MOST, StagedTask
 from taskqueue.core.model.task import FAILED, LIVE
 from taskqueue.core.moves import flows
 from taskqueue.core.moves.push import make, need_tasks, push
@@ -47,9 +47,6 @@ from taskqueue.settings.own_tasks import CronEntry, GraphTask, Template, at_tick
 
 ENTRIES_A_TURN: Final = 64
 """Entries run in one turn, about: at midnight one entry of each of ten thousand projects may be due."""
-
-TICKS_MOST: Final = 10
-"""Flows of an entry that run at once, and ticks of an entry that wait, at most."""
 
 NO_DIGITS: Final = str.maketrans("", "", "0123456789")
 """Translation that leaves out digits, in which a reason differs from tick to tick: names with ticks, and counts."""

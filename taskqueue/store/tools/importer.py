@@ -40,7 +40,7 @@ from taskqueue.core.model.edges import (
     PropagationKind,
     TaskRef,
 )
-from taskqueue.core.model.exported_task import check_numbers, flaw_of, kept_attempts, made_task
+from taskqueue.core.model.exported_task import check_records, flaw_of, kept_attempts, made_task
 from taskqueue.core.model.history import NO_EVENTS, SECONDS
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.records import ProjectRecord, WriteSet
@@ -367,7 +367,7 @@ def _has_tasks(record: ProjectRecord) -> bool:
 
 
 def _record(line: ProjectLine, number: int, boot: float, overrides: dict[str, Setting]) -> ProjectRecord:
-    check_numbers(line.totals, line.pause, line.cron)
+    check_records(line.totals, line.pause, line.cron)
     record = ProjectRecord(number, line.name, line.state, overrides, bucket_at=boot)
     record.totals = line.totals or record.totals
     record.cron = line.cron

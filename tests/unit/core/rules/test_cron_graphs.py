@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from taskqueue.core.steps.cron import TICKS_MOST
+from taskqueue.core.model.records import TICKS_MOST
 from taskqueue.protocol.flows import Flow, FlowList, FlowsReply
 from taskqueue.protocol.projects import ProjectReply, ProjectUnset
 from taskqueue.protocol.tasks import TaskRetry, TasksReply

@@ -32,7 +32,16 @@ from taskqueue.protocol.insight import HistoryReply, Log, LogReply, StatsHistory
 from taskqueue.protocol.message_room import room_beside
 from taskqueue.protocol.operations import OperationReply, OperationShow, Rerun
 from taskqueue.protocol.projects import GroupDo, ProjectDo
-from taskqueue.protocol.values import Attempt, EventTotals, PageFacts, PauseRecord, Schedule, TaskCounts, TaskOf
+from taskqueue.protocol.values import (
+    Attempt,
+    CronRecord,
+    EventTotals,
+    PageFacts,
+    PauseRecord,
+    Schedule,
+    TaskCounts,
+    TaskOf,
+)
 from taskqueue.store.tools.export_format import MESSAGEPACK, VERSION, overrides_of, packed_task
 from taskqueue.store.tools.exporter import IN_ORDER, export_lines
 from taskqueue.store.tools.store_stats import project_records
@@ -539,7 +548,11 @@ def test_a_step_with_a_task_that_cannot_be_taken_is_refused_as_a_whole(
         ({"settings": Raw(encode({"user_agent": "x" * 70_000}))}, "setting: begin.settings: 70017 bytes"),
         ({"totals": EventTotals(new=-1)}, "malformed: begin.totals.new: "),
         ({"totals": EventTotals(success=2**43)}, "malformed: begin.totals.success: expected a number from 0 to 8,796,"),
-        ({"pause": PauseRecord(reason="x" * 140_000)}, "too-large: begin: pause and cron"),
+        ({"pause": PauseRecord(reason="x" * 301)}, "malformed: begin.pause.reason: 301 is too long; at most 300"),
+        ({"cron": {"c": CronRecord(1.0, "x" * 129)}}, "malformed: begin.cron.c.taskid: 129 is too long; at most 128"),
+        ({"cron": {"c": CronRecord(1.0, waiting=[1.0] * 11)}}, "malformed: begin.cron.c.waiting: 11 is too long"),
+        ({"cron": {"c": CronRecord(1.0, problem="x" * 301)}}, "malformed: begin.cron.c.problem: 301 is too long"),
+        ({"cron": {"x" * 140_000: CronRecord(1.0)}}, "too-large: begin: pause and cron"),
     ],
 )
 def test_a_project_that_cannot_be_is_not_begun(world: World, project: dict[str, Any], reason: str) -> None:

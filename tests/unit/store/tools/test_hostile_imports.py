@@ -171,7 +171,15 @@ def test_more_than_can_happen_in_an_hour_is_refused_so_that_its_sum_can_be_kept(
 
 
 def test_a_project_that_would_be_written_with_megabytes_each_turn_is_refused() -> None:
-    assert "more than 196,608 bytes" in refusal(project(pause=[1, 1.0, 1, 1, "x" * 200_000]))
+    cron = {f"{index}-{'x' * 200}": [1.0] for index in range(1_000)}
+
+    assert "more than 196,608 bytes" in refusal(project(cron=cron))
+
+
+def test_a_text_of_a_project_that_is_longer_than_the_daemon_makes_any_is_refused() -> None:
+    assert "pause.reason: 301 is too long; at most 300" in refusal(project(pause=[1, 1.0, 1, 1, "x" * 301]))
+    assert "cron.daily.problem: 301 is " in refusal(project(cron={"daily": [1.0, "", 1, 0, [], "x" * 301]}))
+    assert "cron.daily.waiting: 11 is " in refusal(project(cron={"daily": [1.0, "", 1, 0, [2.0] * 11]}))
 
 
 def test_more_projects_than_memory_should_hold_are_refused() -> None:
