@@ -6,7 +6,8 @@ Rules:
 1. A step is one commit. The project counts the parts that are there, so a step that is repeated, or overlaps with
    others, brings each part once, and none is left out. An importer that begins again goes on there.
 2. A task that the project has already, because it was pushed meanwhile, stays as it is.
-3. Until it is whole the project is paused, and only ``delete`` acts on it, which drops the import. Pushes count.
+3. Until it is whole the project is paused, and of the actions on projects only ``delete`` acts on it, which drops the
+   import. Pushes count, and tasks that are there can be changed.
 4. Each task gets a new seq of those that are reserved when the import begins, by its place in the export.
 5. A processing task becomes ready, with unchanged retries; a deferred update is applied.
 6. Edges are kept, see ``edges.tie``. A parent in a project that the daemon does not know is refused.

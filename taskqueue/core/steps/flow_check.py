@@ -49,6 +49,10 @@ def look_at(turn: TurnState, flow: Flow, project: Project, part: Sequence[NewTas
                     name = "" if check.is_scoped else f' "{parent.project}"'
                     check.problem = check.problem or f"depends_on: there is no project{name}"
                 else:
+                    if of.importing is not None:
+                        name = "a project" if check.is_scoped else f'project "{of.name}"'
+                        reason = f"{name} is being imported; submit it again when all of that is there"
+                        check.problem = check.problem or f"depends_on: {reason}"
                     _look_at_parent(turn, flow, check, of, parent.taskid)
         check.checked += 1
     if check.problem or (check.known_count >= KNOWN_NAMED and not check.reuse) or check.checked == flow.record.tasks:

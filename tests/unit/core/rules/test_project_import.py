@@ -49,6 +49,9 @@ from tests.memory_store import MemoryStore
 from tests.unit.core.conftest import MakeWorld, World, packed, task
 from tests.unit.core.rules.conftest import DAY, HOUR
 from tests.unit.core.rules.test_dependencies import cancel, retry, run, state_of, waiting, waits
+from tests.unit.core.rules.test_flows import flow, stage, submitted
+from tests.unit.core.rules.test_operations import bulk
+from tests.unit.core.rules.test_undo import undo
 
 
 class Export:
@@ -320,6 +323,28 @@ def test_only_delete_acts_on_a_project_that_is_being_imported(world: World, acti
     delete(world)
     assert not [each for each in world.known() if each.project not in world.scheduler._state.projects.by_number]
     assert export.begin(world).brought == 0
+
+
+def test_tasks_of_an_import_that_are_there_can_be_changed_as_those_of_a_paused_project(world: World) -> None:
+    tasks = [exported("a", "success"), exported("b", "success", parents=[ExportedParent("a", 1)])]
+    tasks += [exported("c", "failed"), exported("d"), exported("e"), exported("f", parents=[ExportedParent("a", 1)])]
+    export = Export(tasks)
+    delete(world)
+    export.begin(world)
+    export.bring(world, 0, 5)
+
+    retry(world, "c")
+    cancelled = bulk(world, "cancel")
+    assert (cancelled.matched, world.counts()) == (3, TaskCounts(success=2, cancelled=3))
+    undo(world, cancelled)
+    assert world.counts() == TaskCounts(success=2, ready=3)
+    world.answer(Rerun(session="ops", n=world.n(), project="news", taskid="a", scope="downstream"))
+    world.settle()
+    assert (world.project().state, world.counts()) == ("paused", TaskCounts(ready=4, blocked=1))
+    world.restart()
+    export.bring(world, 3)
+
+    assert (world.project().state, sorted(order(world))) == ("running", ["a", "b", "c", "d", "e", "f"])
 
 
 def test_a_project_comes_back_in_the_state_in_which_it_was_exported(world: World) -> None:
@@ -763,6 +788,22 @@ def test_nothing_can_be_pushed_that_waits_for_a_project_that_is_being_imported(w
     assert refusal(world, staged).startswith("state: project: ")
     export.bring(world)
     assert world.push("shop", waiting("z", TaskOf("news", "a"))) == ["new"]
+
+
+def test_a_flow_that_was_staged_before_an_import_is_refused_if_it_waits_for_that(world: World) -> None:
+    stage(world, waiting("q", TaskOf("shop", "x")))
+    export = Export([exported("x", "blocked", parents=[ExportedParent("q", 0, "news")])])
+    delete(world, "shop")
+    export.begin(world, "shop")
+
+    said = submitted(world, 1)
+
+    assert isinstance(said, ErrorReply)
+    assert said.reason.startswith('depends_on: project "shop" is being imported; submit it again when all of that')
+    assert world.counts() == TaskCounts()
+    export.bring(world, project="shop")
+    flow(world, waiting("r", TaskOf("shop", "x")))
+    assert state_of(world, "r") == "blocked"
 
 
 # ------------------------------------------------------------------------------------------------ beside the tasks
