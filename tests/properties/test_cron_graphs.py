@@ -1,7 +1,7 @@
 """Random ticks of a cron entry with a graph, beside a naive model: lists of flows and of waiting ticks.
 
 The graph is a pair of tasks. At each minute the entry ticks; in between a flow ends in some way, one that has failed is
-retried, or the daemon is killed.
+retried or cancelled, or the daemon is killed.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Play:
         self.ticks += 1
 
     def happen(self) -> None:
-        """End a flow in some way, or retry one that has failed."""
+        """End a flow in some way, or retry or cancel one that has failed."""
         rng, model = self.rng, self.model
         failed = [flow for flow in model.flows if flow.state == "failed"]
         if failed and rng.random() < 0.4:
@@ -119,6 +119,10 @@ class Play:
             request = TaskRetry(session="person", n=self.world.n(), project="news", taskids=taskids)
             self.world.ask(TasksReply, request)
             flow.state = "running"
+        elif failed and rng.random() < 0.4:
+            flow = rng.choice(failed)
+            self._end(f"night-{flow.tick}", "cancelled")
+            flow.state = "cancelled"
         elif model.running():
             flow = rng.choice(model.running())
             state = rng.choice(("success", "success", "failed", "cancelled"))

@@ -265,6 +265,8 @@ def cancel(project: str, name: str, as_json: bool, daemon: Daemon) -> None:
     Staged tasks of a flow that is not submitted yet are dropped. Fetchers that run tasks of the flow go on, but their
     reports are ignored. Tasks outside of the flow that wait for its tasks see them as failed.
 
+    A failed flow of a cron entry is then cancelled, so that the entry with after_failure = "skip" runs again.
+
     \b
     Example:
       taskqueue flow cancel shop nightly

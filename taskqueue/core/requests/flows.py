@@ -268,18 +268,20 @@ def _parent_view(turn: TurnState, flow: Flow, parent: str | TaskOf, project: Pro
 def cancel(turn: TurnState, by: Who, request: FlowCancel) -> FlowReply:
     """Cancel the unfinished tasks of a flow, step by step, or drop its stage. Finished tasks don't change.
 
+    A flow of a cron entry that has failed is then cancelled, so that the entry runs although no retry can help.
+
     Raises:
         Rejected: the flow is unknown or forgotten.
     """
     project, flow = _named(turn.state, request.project, request.flow)
     record = flow.record
-    if record.is_accepted and record.ended_at:
+    if record.ended_at and not (record.cron and flow.state == "failed"):
         return FlowReply(n=request.n, flow=flow.view(project.name))
     change_log.note(turn, by, "flow cancel", project=project.name, detail=record.name)
     if not record.is_accepted:
         flows.drop(turn, flow, Rejected("unknown-flow", "it was cancelled"))
         return FlowReply(n=request.n, flow=replace(flow.view(project.name), state="cancelled"))
-    record.is_cancelled, record.cancelled_to = True, 0
+    record.is_cancelled, record.cancelled_to = True, record.unrolled if record.ended_at else 0
     flow.page = ()
     flows.note(turn.state, flow)
     turn.changed_flows[flow.number] = flow

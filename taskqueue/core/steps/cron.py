@@ -35,7 +35,7 @@ from taskqueue.core.model.flow import Flow
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.records import TICKS_MOST, StagedTask
-from taskqueue.core.model.task import FAILED, LIVE
+from taskqueue.core.model.task import LIVE
 from taskqueue.core.moves import flows
 from taskqueue.core.moves.push import make, need_tasks, push
 from taskqueue.core.state import State
@@ -241,4 +241,4 @@ def _obstacle(turn: TurnState, project: Project, name: str, each: DueTick) -> st
 def _failed(state: State, project: Project, entry: str) -> Flow | None:
     """Return the last ended flow of an entry if it has failed."""
     ended = [flow for flow in state.flows.of_cron(project.number, entry) if flow.record.ended_at]
-    return ended[-1] if ended and ended[-1].record.counts[FAILED] else None
+    return ended[-1] if ended and ended[-1].state == "failed" else None

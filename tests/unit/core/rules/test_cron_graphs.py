@@ -21,7 +21,18 @@ from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, body_of, t
 from tests.unit.core.rules.conftest import DAY, HOUR, MINUTE
 from tests.unit.core.rules.test_cron import FIRST, be_down, entry, refusal, set_clock, stall
 from tests.unit.core.rules.test_dependencies import run, waits
-from tests.unit.core.rules.test_flows import cancel, flow, members, show, stage, submission, submitted, unknown, why_not
+from tests.unit.core.rules.test_flows import (
+    cancel,
+    flow,
+    members,
+    retry,
+    show,
+    stage,
+    submission,
+    submitted,
+    unknown,
+    why_not,
+)
 
 PARENTS: Final[dict[str, list[str]]] = {
     "i": ["c", "e"], "h": ["d", "e"], "a": [], "b": [], "c": [], "d": ["a", "b"], "e": ["b", "c"], "f": ["a", "d"],
@@ -366,6 +377,52 @@ def test_a_flow_that_was_cancelled_has_not_failed(world: World) -> None:
     world.advance(EVERY)
 
     assert [view.state for view in flows(world)] == ["cancelled", "running"]
+
+
+def test_a_flow_of_which_a_task_has_failed_when_it_is_cancelled_has_not_failed(world: World) -> None:
+    begin(world, {"load": {}, "other": {}}, after_failure="skip")
+    world.advance(FIRST)
+    fetcher = world.fetcher()
+    fetcher.done(f"{flow_at(0)}.load", ok=False, retry=False)
+    cancel(world, flow_at(0))
+    world.advance(EVERY)
+
+    assert [view.state for view in flows(world)] == ["cancelled", "running"]
+
+
+def test_a_failed_flow_of_an_entry_that_is_cancelled_lets_the_next_tick_run_although_its_tasks_are_forgotten(
+    world: World,
+) -> None:
+    world.set(keep={"failed": 1, "then": "forget"})
+    begin(world, after_failure="skip")
+    fetcher = world.fetcher()
+    world.advance(FIRST)
+    fail_all(world, fetcher)
+    world.advance(EVERY)
+    assert [view.state for view in members(world, flow_at(0))] == ["unknown", "unknown"]
+    assert (names(world), counts(world)) == ([flow_at(0)], (1, 1, 0))
+
+    assert cancel(world, flow_at(0)).state == "cancelled"
+    assert cancel(world, flow_at(0)).counts.failed == 2
+    world.restart()
+    world.advance(EVERY)
+
+    assert [view.state for view in flows(world)] == ["cancelled", "running"]
+
+
+def test_a_cancelled_flow_of_an_entry_that_fails_again_after_a_retry_has_failed(world: World) -> None:
+    begin(world, after_failure="skip")
+    fetcher = world.fetcher()
+    world.advance(FIRST)
+    fail_all(world, fetcher)
+    cancel(world, flow_at(0))
+
+    retry(world, f"{flow_at(0)}.load")
+    assert show(world, flow_at(0)).state == "running"
+    fail_all(world, fetcher)
+    world.advance(EVERY)
+
+    assert (show(world, flow_at(0)).state, counts(world)) == ("failed", (1, 1, 0))
 
 
 # ---------------------------------------------------------------------------------------- ticks that are skipped
