@@ -181,7 +181,7 @@ RUNNING_MOST = 1000
 """Flows that are accepted and have not ended, at most."""
 
 ENDED_KEPT = 1000
-"""Ended flows that are remembered; beyond it the one that ended first is forgotten."""
+"""Ended flows that are remembered, besides the last one of each cron entry; beyond it the oldest is forgotten."""
 
 
 class FlowTable:
@@ -195,7 +195,7 @@ class FlowTable:
         stages: number of flows that are not accepted.
     """
 
-    __slots__ = ("_ended", "active", "by_cron", "by_name", "by_number", "next_number", "stages")
+    __slots__ = ("_ended", "_lasts", "active", "by_cron", "by_name", "by_number", "next_number", "stages")
 
     def __init__(self, next_number: int, records: Iterable[FlowRecord]) -> None:
         self.next_number = next_number
@@ -205,15 +205,18 @@ class FlowTable:
         self.active: OrderedDict[int, Flow] = OrderedDict()
         self.stages = 0
         self._ended: OrderedDict[int, None] = OrderedDict()
+        self._lasts: OrderedDict[tuple[int, str], int] = OrderedDict()
         for record in sorted(records, key=lambda record: record.ended_at):
             self._add(Flow(record))
             if record.ended_at:
                 self._ended[record.number] = None
+        for project, cron in self.by_cron:
+            self._spare_last(project, cron)
 
     @property
     def running(self) -> int:
         """Number of flows that are accepted and have not ended."""
-        return len(self.by_number) - self.stages - len(self._ended)
+        return len(self.by_number) - self.stages - len(self._ended) - len(self._lasts)
 
     @property
     def crowd(self) -> str:
@@ -243,27 +246,45 @@ class FlowTable:
         flow.record.is_accepted = True
         self.stages -= 1
 
-    def end(self, flow: Flow) -> Flow | None:
-        """Record the end of a flow; return the flow that is to be forgotten instead, if any."""
-        self._ended[flow.number] = None
+    @property
+    def too_old(self) -> Flow | None:
+        """Ended flow that is to be forgotten; None if there is none."""
         return self.by_number[next(iter(self._ended))] if len(self._ended) > ENDED_KEPT else None
+
+    def end(self, flow: Flow) -> None:
+        """Record the end of a flow."""
+        self._ended[flow.number] = None
+        self._spare_last(flow.record.project, flow.record.cron)
 
     def go_on(self, flow: Flow) -> None:
         """Record that an ended flow runs again."""
-        self._ended.pop(flow.number, None)
+        self._leave_ended(flow)
 
     def drop(self, flow: Flow) -> None:
         """Remove a flow."""
         del self.by_number[flow.number]
         del self.by_name[flow.record.project, flow.record.name]
         self.active.pop(flow.number, None)
-        self._ended.pop(flow.number, None)
+        self._leave_ended(flow)
         self.stages -= not flow.record.is_accepted
         if flow.record.cron:
             of_cron = self.by_cron[flow.record.project, flow.record.cron]
             del of_cron[flow.number]
             if not of_cron:
                 del self.by_cron[flow.record.project, flow.record.cron]
+
+    def next_last(self) -> Flow | None:
+        """Return the last ended flow of a cron entry, each time that of another one; None if there is none."""
+        if not self._lasts:
+            return None
+        key = next(iter(self._lasts))
+        self._lasts.move_to_end(key)
+        return self.by_number[self._lasts[key]]
+
+    def stop_sparing(self, flow: Flow) -> None:
+        """Let the last ended flow of a cron entry, which is gone, be forgotten like other flows."""
+        del self._lasts[flow.record.project, flow.record.cron]
+        self._ended[flow.number] = None
 
     def of_project(self, project: int) -> list[Flow]:
         """Return the flows of a project; costs a pass over all flows."""
@@ -277,6 +298,26 @@ class FlowTable:
     def running_of_cron(self, project: int, cron: str) -> int:
         """Return the number of flows of a cron entry that have not ended."""
         return sum(not flow.record.ended_at for flow in self.of_cron(project, cron))
+
+    def _spare_last(self, project: int, cron: str) -> None:
+        """Let the last ended flow of a cron entry not be forgotten: the entry's next tick may depend on it."""
+        if not cron:
+            return
+        former = self._lasts.pop((project, cron), 0)
+        if former:
+            self._ended[former] = None
+        last = max((number for number in self.by_cron.get((project, cron), ()) if number in self._ended), default=0)
+        if last:
+            del self._ended[last]
+            self._lasts[project, cron] = last
+
+    def _leave_ended(self, flow: Flow) -> None:
+        """Take a flow out of the ended ones; the one before it is then the last one of its cron entry."""
+        key = flow.record.project, flow.record.cron
+        self._ended.pop(flow.number, None)
+        if self._lasts.get(key) == flow.number:
+            del self._lasts[key]
+            self._spare_last(*key)
 
     def _add(self, flow: Flow) -> None:
         self.by_number[flow.number] = flow

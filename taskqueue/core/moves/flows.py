@@ -9,7 +9,8 @@ Rules:
 3. If tasks of a flow wait for others outside, no task outside can wait for one that is not made yet: the two might
    close a cycle that no search has covered.
 4. ``clear`` ends the flows of a project, ``reset`` and ``delete`` forget them.
-5. ENDED_KEPT ended flows are remembered, with the lists of their tasks; of a cron entry ``keep_flows``.
+5. ENDED_KEPT ended flows are remembered, with the lists of their tasks; of a cron entry ``keep_flows``. The last ended
+   one of each entry is remembered besides, so that ``after_failure`` holds; of an entry that is gone until its turn.
 6. A task that was dropped because no parent had failed is counted apart: it does not make its flow cancelled.
 
 Flows are checked in ``steps/flow_check``, and made and cancelled, step by step, in ``steps/flows``.
@@ -114,11 +115,19 @@ def _go_on(turn: TurnState, flow: Flow) -> None:
 def _end(turn: TurnState, flow: Flow) -> None:
     flow.record.ended_at = turn.now.wall
     tell(turn, flow)
-    oldest = turn.state.flows.end(flow)
-    if oldest is not None:
+    _look_at_last(turn.state)
+    turn.state.flows.end(flow)
+    while (oldest := turn.state.flows.too_old) is not None:
         drop(turn, oldest, _FORGOTTEN)
     if flow.record.cron:
         _end_of_cron(turn, turn.state.projects.by_number[flow.record.project], flow.record.cron)
+
+
+def _look_at_last(state: State) -> None:
+    """Stop sparing the last flow of a cron entry if that is gone; one at each end, so that these can't pile up."""
+    last = state.flows.next_last()
+    if last is not None and last.record.cron not in state.projects.by_number[last.record.project].settings.cron:
+        state.flows.stop_sparing(last)
 
 
 def _end_of_cron(turn: TurnState, project: Project, name: str) -> None:

@@ -511,6 +511,71 @@ def test_so_many_ended_flows_of_an_entry_are_remembered(world: World) -> None:
     assert names(world) == [flow_at(3), flow_at(4), "night-own"]
 
 
+@pytest.mark.parametrize("kills", [False, True], ids=["", "over-a-kill"])
+def test_the_last_ended_flow_of_an_entry_is_remembered_however_many_others_end(
+    world: World, monkeypatch: pytest.MonkeyPatch, kills: bool
+) -> None:
+    monkeypatch.setattr("taskqueue.core.model.flow.ENDED_KEPT", 2)
+    begin(world, after_failure="skip")
+    fetcher = world.fetcher()
+    world.advance(FIRST)
+    finish(world, fetcher)
+    world.advance(EVERY)
+    fail_all(world, fetcher)
+    for name in "abc":
+        if kills:
+            world.restart()
+        flow(world, task(name), name=name)
+        finish(world, fetcher)
+
+    assert names(world) == ["b", "c", flow_at(1)]
+    world.advance(EVERY)
+    assert (names(world), counts(world)) == (["b", "c", flow_at(1)], (2, 1, 0))
+    retry(world, *(f"{flow_at(1)}.{name}" for name in PAIR))
+    finish(world, fetcher)
+    assert names(world) == ["b", "c", flow_at(1)]
+
+
+def test_flows_of_entries_that_are_gone_are_forgotten_like_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taskqueue.core.model.flow.ENDED_KEPT", 2)
+    fetcher = world.fetcher()
+    for _ in range(2):
+        begin(world)
+        world.advance(EVERY)
+        finish(world, fetcher)
+        world.ask(ProjectReply, ProjectUnset(session="person", n=world.n(), project="news", keys=["cron.night"]))
+        world.set(cron={"day": {"every": "5m", "tasks": PAIR}})
+        world.advance(EVERY)
+        finish(world, fetcher)
+        world.ask(ProjectReply, ProjectUnset(session="person", n=world.n(), project="news", keys=["cron.day"]))
+    for name in "abcd":
+        flow(world, task(name), name=name)
+        finish(world, fetcher)
+
+    assert names(world) == ["c", "d"]
+
+
+def test_the_flow_before_the_last_one_of_an_entry_is_remembered_while_that_runs_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taskqueue.core.model.flow.ENDED_KEPT", 1)
+    begin(world)
+    fetcher = world.fetcher()
+    for tick in range(2):
+        world.advance(EVERY if tick else FIRST)
+        finish(world, fetcher)
+    retry(world, f"{flow_at(1)}.sum")
+    for name in "abc":
+        flow(world, task(name), name=name)
+        cancel(world, name)
+        world.settle()
+
+    assert names(world) == ["c", flow_at(0), flow_at(1)]
+    assert show(world, flow_at(1)).state == "running"
+
+
 def test_flows_of_an_entry_end_with_their_project(world: World) -> None:
     begin(world, overlap="wait")
     world.advance(FIRST + EVERY)
