@@ -131,7 +131,7 @@ $(COMPILED_STAMP): $(STAMP) $(shell find taskqueue -name '*.py')
 # tests come first.
 COMPILED_PYTEST := PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= --numprocesses $(PROCESSES) --dist worksteal
 COMPILED_TESTS := --ignore tests/simulation/test_mutants.py tests/simulation tests/contract tests/unit/core \
-                  tests/unit/settings tests/unit/test_hosts.py tests/unit/store/test_*.py tests/unit/store/records \
+                  tests/unit/settings tests/unit/hosts/test_url_hosts.py tests/unit/store/test_*.py tests/unit/store/records \
                   tests/unit/server/test_*.py tests/unit/server/network tests/unit/client/connection
 DIGESTS := --seed 0 --count 20 | sed 's/ in [0-9.]* s$$//'
 test-compiled: $(COMPILED_STAMP) ## unit, contract, properties and simulation on the compiled core, with the same digests

@@ -15,7 +15,7 @@ FOLDERS = ("taskqueue/core", "taskqueue/settings", "taskqueue/store/records")
 MODULES = (
     "taskqueue/client/connection/session.py",
     "taskqueue/host_verdicts.py",
-    "taskqueue/hosts.py",
+    "taskqueue/hosts/url_hosts.py",
     "taskqueue/protocol/checks.py",
     "taskqueue/protocol/message_room.py",
     "taskqueue/server/engine.py",

@@ -36,9 +36,9 @@ import msgspec
 from cronsim import CronSim, CronSimError
 from msgspec import Raw
 
-from taskqueue.ascii_hosts import ascii_host
 from taskqueue.errors import Rejected
-from taskqueue.registered_domains import domain_of
+from taskqueue.hosts.ascii_hosts import ascii_host
+from taskqueue.hosts.registered_domains import domain_of
 from taskqueue.settings.environment import Hours
 
 MAX_SETTING_CHARS: Final = 400

@@ -86,7 +86,7 @@ SHARED: Final = (
     "tests/unit/settings/",
     "tests/unit/store/records/",
     "tests/unit/store/test_",
-    "tests/unit/test_hosts",
+    "tests/unit/hosts/test_url_hosts",
 )
 """Tests that ``make test-compiled`` runs, and that take long."""
 INTERPRETED: Final = "tests/simulation/test_mutants.py"

@@ -19,7 +19,9 @@ PACKAGE = Path(taskqueue.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 TESTS = sorted(Path(__file__).parent.rglob("test_*.py"))
 PURE_FOLDERS = ("core", "settings", "protocol")
-CORE = sorted([PACKAGE / "hosts.py", *(path for folder in PURE_FOLDERS for path in (PACKAGE / folder).rglob("*.py"))])
+CORE = sorted(
+    [PACKAGE / "hosts/url_hosts.py", *(path for folder in PURE_FOLDERS for path in (PACKAGE / folder).rglob("*.py"))]
+)
 
 MOST_LINES = 800
 """Longest file in lines; beyond it, look for a second noun."""

@@ -13,9 +13,9 @@ import re
 from typing import Final, Literal, get_args
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from taskqueue.ascii_hosts import with_ascii_host
+from taskqueue.hosts.ascii_hosts import with_ascii_host
+from taskqueue.hosts.registered_domains import registered_domain
 from taskqueue.protocol.fields import MAX_URL_CHARS
-from taskqueue.registered_domains import registered_domain
 
 OWN_PORTS: Final = {"http": ":80", "https": ":443"}
 """Default port of each scheme."""

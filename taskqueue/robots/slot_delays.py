@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Iterable
 from math import inf
 from typing import Final, NamedTuple, Protocol
 
-from taskqueue.ascii_hosts import ascii_host
-from taskqueue.hosts import host_of
+from taskqueue.hosts.ascii_hosts import ascii_host
+from taskqueue.hosts.url_hosts import host_of
 
 AGAIN_SECONDS: Final = 60.0
 """Time between two attempts to send to one slot."""

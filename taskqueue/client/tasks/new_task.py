@@ -29,7 +29,6 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Raw
 
-from taskqueue.ascii_hosts import with_ascii_host
 from taskqueue.client.tasks.push_options import (
     OPTIONS,
     PushOptions,
@@ -41,6 +40,7 @@ from taskqueue.client.tasks.push_options import (
     unix_seconds,
 )
 from taskqueue.client.web_urls import OWN_PORTS
+from taskqueue.hosts.ascii_hosts import with_ascii_host
 from taskqueue.protocol.checks import is_too_long, lone_option, long_reason
 from taskqueue.protocol.fields import MAX_TASKID_BYTES, NIL, UNSAID
 from taskqueue.protocol.reasons import reason_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from taskqueue.hosts import AsciiHost, host_of, respelled
+from taskqueue.hosts.url_hosts import AsciiHost, host_of, respelled
 from taskqueue.settings.slot_choice import Division
 
 

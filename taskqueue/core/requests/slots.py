@@ -29,7 +29,7 @@ from taskqueue.core.moves.slots import taken_of
 from taskqueue.core.request_rule import Halves, RequestRule, in_halves
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.hosts import host_of
+from taskqueue.hosts.url_hosts import host_of
 from taskqueue.protocol.fields import MAX_EPOCH_SECONDS, Setting, Wall
 from taskqueue.protocol.slots import Slot as SlotView
 from taskqueue.protocol.slots import SlotDivision, SlotReply, SlotSet, SlotShow

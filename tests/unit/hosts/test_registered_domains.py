@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskqueue.calendar import Calendar
-from taskqueue.registered_domains import domain_of, registered_domain
+from taskqueue.hosts.registered_domains import domain_of, registered_domain
 from taskqueue.settings.environment import Environment
 
 ENVIRONMENT: Environment = Calendar()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.ascii_hosts import ascii_host, with_ascii_host
+from taskqueue.hosts.ascii_hosts import ascii_host, with_ascii_host
 
 BOOKS = "xn--bcher-kva.example"
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from taskqueue import hosts
-from taskqueue.ascii_hosts import ascii_host
 from taskqueue.core.model.slot_names import slot_name
-from taskqueue.hosts import MAX_HOST_BYTES, OWN_PORTS
+from taskqueue.hosts import url_hosts
+from taskqueue.hosts.ascii_hosts import ascii_host
+from taskqueue.hosts.url_hosts import MAX_HOST_BYTES, OWN_PORTS
 from taskqueue.settings.slot_choice import Division
 
 URL = "http://www.example.org/a"
@@ -19,7 +19,7 @@ BOOKS = "xn--bcher-kva.example"
 
 
 def host_of(url: str) -> str:
-    return hosts.host_of(url, ascii_host)
+    return url_hosts.host_of(url, ascii_host)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_a_name_in_lower_case_is_not_mapped() -> None:
         raise AssertionError(host)
 
     for place in ("example.org", "www.my_shop.example-2.co.uk:8080", "localhost", "127.0.0.1:8000", "255.1.20.199"):
-        assert hosts.host_of(f"https://{place}/Ü", never) == place
+        assert url_hosts.host_of(f"https://{place}/Ü", never) == place
 
 
 @pytest.mark.parametrize("letters", ["a", "A"])
