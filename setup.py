@@ -14,9 +14,9 @@ FOLDERS = ("taskqueue/core", "taskqueue/settings", "taskqueue/store/records")
 """Folders whose modules are all compiled."""
 MODULES = (
     "taskqueue/client/connection/session.py",
-    "taskqueue/host_verdicts.py",
     "taskqueue/hosts/url_hosts.py",
     "taskqueue/protocol/checks.py",
+    "taskqueue/protocol/host_verdicts.py",
     "taskqueue/protocol/message_room.py",
     "taskqueue/server/engine.py",
     "taskqueue/server/loop.py",

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from taskqueue.core.model.task import FAILED, LIVE, PROCESSING, Task
-from taskqueue.host_verdicts import THROTTLES
+from taskqueue.protocol.host_verdicts import THROTTLES
 from tests.simulation.truth import Held, Name, Truth
 from tests.simulation.world import Violation
 

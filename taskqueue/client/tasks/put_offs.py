@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from taskqueue.host_verdicts import verdict_of
+from taskqueue.protocol.host_verdicts import verdict_of
 from taskqueue.protocol.values import TaskReport
 
 

@@ -44,10 +44,10 @@ from taskqueue.core.moves.push import apply_deferred, give_seq, item_code, push_
 from taskqueue.core.turn_state import TurnState
 from taskqueue.error_texts import kind_in, kind_line
 from taskqueue.errors import Corrupt, Rejected
-from taskqueue.host_verdicts import Verdict
 from taskqueue.hosts.url_hosts import host_of
 from taskqueue.protocol.choices import AttemptOutcome, PushOutcome
 from taskqueue.protocol.fields import NIL
+from taskqueue.protocol.host_verdicts import Verdict
 from taskqueue.protocol.message_room import VALIDATORS_BYTES, errors_that_fit, room_beside
 from taskqueue.protocol.messages import NO_MAP, Flaws
 from taskqueue.protocol.tasks import Done, DoneReply, ItemError, ReportOutcome

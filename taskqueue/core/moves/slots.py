@@ -33,8 +33,8 @@ from taskqueue.core.moves.memory_limits import share
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
-from taskqueue.host_verdicts import Verdict, verdict_of
 from taskqueue.protocol.fields import UNSAID
+from taskqueue.protocol.host_verdicts import Verdict, verdict_of
 from taskqueue.protocol.values import Assignment, NewTask, TaskReport
 
 T = TypeVar("T")
