@@ -30,7 +30,7 @@ from taskqueue.protocol.tasks import Done, NewTasks
 from taskqueue.protocol.values import Assignment, NewTask, TaskReport
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.ledger import Ledger
-from taskqueue.units import duration_text
+from taskqueue.texts.units import duration_text
 from tests.memory_store import Disk, MemoryStore
 
 PROJECT: Final = "crawl"

@@ -18,7 +18,7 @@ from taskqueue.display.counts import brief, projects
 from taskqueue.display.fetchers import of_places
 from taskqueue.protocol.daemon import DaemonPoint, DaemonStatus, Histogram
 from taskqueue.quantiles import mean, quantile
-from taskqueue.units import duration_text, size_text
+from taskqueue.texts.units import duration_text, size_text
 
 NOTHING_YET: Final = "none yet"
 

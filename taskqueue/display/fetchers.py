@@ -8,10 +8,10 @@ from typing import Final
 from taskqueue.display.columns import ListColumn
 from taskqueue.display.counts import brief
 from taskqueue.display.notes import SHORT_BAR_CHARS, note_line
-from taskqueue.hung_texts import brief_hung, hung_sentence, task_of
 from taskqueue.protocol.daemon import DaemonStatus
 from taskqueue.protocol.fetchers import Fetcher, FetcherPage
-from taskqueue.units import duration_text
+from taskqueue.texts.hung_places import brief_hung, hung_sentence, task_of
+from taskqueue.texts.units import duration_text
 
 
 def name_of(view: Fetcher) -> str:

@@ -18,7 +18,7 @@ from taskqueue.client.tasks.new_task import default_taskid
 from taskqueue.display.columns import ListColumn, time_column
 from taskqueue.protocol.choices import FlowTaskState, OverState
 from taskqueue.protocol.flows import Flow, FlowTaskStatus
-from taskqueue.units import duration_text
+from taskqueue.texts.units import duration_text
 
 OVER: Final[tuple[str, ...]] = get_args(OverState)
 STATES: Final[tuple[str, ...]] = tuple(dict.fromkeys((*OVER, "processing", *get_args(FlowTaskState))))

@@ -15,7 +15,7 @@ from taskqueue.protocol.choices import RemainingReason
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.projects import Project, Remaining
 from taskqueue.settings.flat_names import flat
-from taskqueue.units import duration_text
+from taskqueue.texts.units import duration_text
 
 EVENTS: Final = ("success", "retried", "failed")
 """Outcomes of attempts, in the order in which they are drawn."""

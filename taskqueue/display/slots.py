@@ -7,7 +7,7 @@ from typing import Final
 
 from taskqueue.display.columns import ListColumn
 from taskqueue.protocol.slots import Slot
-from taskqueue.units import duration_text
+from taskqueue.texts.units import duration_text
 
 NAMELESS: Final = "(no host)"
 """Name shown for the slot of tasks that have no host or name."""

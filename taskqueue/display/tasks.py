@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgpack
 
-from taskqueue.error_texts import kind_in
 from taskqueue.protocol.choices import ParentFailure
 from taskqueue.protocol.tasks import TaskRow
 from taskqueue.protocol.values import Attempt
-from taskqueue.visible_text import visible_lines
+from taskqueue.texts.error_texts import kind_in
+from taskqueue.texts.visible_text import visible_lines
 
 if TYPE_CHECKING:
     from msgspec import Raw

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NewType, overload
 
 from msgspec import Meta, Raw
 
-from taskqueue.error_texts import KIND_CHARS
 from taskqueue.protocol.choices import NAME, NAME_CHARS, NAME_WORDS
+from taskqueue.texts.error_texts import KIND_CHARS
 
 PROTOCOL: Final = 1
 """Version of the protocol, in every message; the daemon refuses another one with the code ``version``."""

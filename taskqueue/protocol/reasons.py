@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from msgspec import inspect
 
-from taskqueue.alike import MAX_CHARS, did_you_mean
 from taskqueue.errors import MAX_REASON_CHARS
 from taskqueue.protocol.fields import WORDS
+from taskqueue.texts.suggestions import MAX_CHARS, did_you_mean
 
 _WORDS: Final = (
     ("`", ""),

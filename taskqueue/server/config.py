@@ -31,7 +31,6 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta, Struct, field, to_builtins
 
-from taskqueue.alike import did_you_mean, there_are
 from taskqueue.calendar import Calendar
 from taskqueue.core.model.events import EVENT_KINDS, EventKind
 from taskqueue.errors import ConfigError, SettingError
@@ -45,6 +44,7 @@ from taskqueue.settings.description import ALONE, DURATION, SIZE, described
 from taskqueue.settings.layer_size import too_long
 from taskqueue.settings.reader import Note
 from taskqueue.settings.settings import CoreConfig, Layer, Pace, Settings, contradictions, merge, problems
+from taskqueue.texts.suggestions import did_you_mean, there_are
 
 Address = Annotated[
     str,

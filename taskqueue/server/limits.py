@@ -37,7 +37,7 @@ from typing import Final
 from taskqueue.errors import SettingError
 from taskqueue.server.config import Config
 from taskqueue.store.rocksdb.tuning import MEMTABLES_BYTES, OPEN_FILES
-from taskqueue.units import size_text
+from taskqueue.texts.units import size_text
 
 log = logging.getLogger("taskqueue")
 

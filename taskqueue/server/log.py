@@ -35,7 +35,7 @@ from taskqueue.protocol.messages import AnyRequest, Incoming
 from taskqueue.protocol.values import EventTotals
 from taskqueue.server.meters import Meters
 from taskqueue.terminal.log_lines import LogHandler
-from taskqueue.visible_text import visible
+from taskqueue.texts.visible_text import visible
 
 log = logging.getLogger("taskqueue")
 

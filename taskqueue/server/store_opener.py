@@ -25,7 +25,7 @@ from taskqueue.store.files.log_recovery import lost_task_lines, lost_tasks
 from taskqueue.store.rocksdb.engine import translated_errors
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.store_stats import project_records
-from taskqueue.visible_text import visible
+from taskqueue.texts.visible_text import visible
 
 if TYPE_CHECKING:
     from taskqueue.store.postgres.fence import Progress

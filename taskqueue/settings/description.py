@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 from msgspec import Struct, inspect
 
-from taskqueue.units import size_text
+from taskqueue.texts.units import size_text
 
 SIZE: Final = {"unit": "bytes"}
 """Marks a size: ``Meta(extra=SIZE)``."""

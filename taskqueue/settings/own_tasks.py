@@ -16,7 +16,6 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from taskqueue.alike import there_are
 from taskqueue.errors import Rejected
 from taskqueue.protocol.choices import NAME_CHARS, ParentFailure
 from taskqueue.protocol.fields import (
@@ -34,7 +33,8 @@ from taskqueue.settings import reader
 from taskqueue.settings.description import DURATION, DURATION_SAID
 from taskqueue.settings.environment import Environment
 from taskqueue.settings.graph_order import Cycle, parents_first
-from taskqueue.units import EXAMPLES, parse_duration
+from taskqueue.texts.suggestions import there_are
+from taskqueue.texts.units import EXAMPLES, parse_duration
 
 ENTRY_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 ENTRY_NAME_WORDS: Final = '1 to 64 ASCII letters, digits, "_" and "-"'

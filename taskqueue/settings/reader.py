@@ -19,10 +19,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from taskqueue.alike import did_you_mean, there_are
 from taskqueue.errors import Rejected
 from taskqueue.settings.description import Description, described
-from taskqueue.units import parse_duration, parse_size
+from taskqueue.texts.suggestions import did_you_mean, there_are
+from taskqueue.texts.units import parse_duration, parse_size
 
 Section = TypeVar("Section", bound=Struct)
 

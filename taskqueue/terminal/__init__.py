@@ -1,7 +1,7 @@
 """Output for users, on a terminal or in a log, in which foreign text is never obeyed.
 
 All output of the commands, the demo and the logs goes through one of three doors, each of which makes it visible
-(``taskqueue.visible_text``) as the last step, so that no view has to think of it:
+(``taskqueue.texts.visible_text``) as the last step, so that no view has to think of it:
 
     a line          ``lines.say``
     a table         ``screen.Screen``, with cells of ``screen.Text``; it knows no markup, so "[red]" is a text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from taskqueue.visible_text import visible, visible_lines
+from taskqueue.texts.visible_text import visible, visible_lines
 
 
 def say(line: str, *, err: bool = False) -> None:

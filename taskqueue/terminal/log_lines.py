@@ -22,7 +22,7 @@ from io import UnsupportedOperation
 from types import TracebackType
 from typing import Final, TextIO
 
-from taskqueue.visible_text import visible, visible_lines
+from taskqueue.texts.visible_text import visible, visible_lines
 
 MOST_BYTES: Final = 1 << 20
 """Queued lines, in bytes: about ten thousand lines."""

@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.style import Style
 
-from taskqueue.visible_text import visible, visible_lines
+from taskqueue.texts.visible_text import visible, visible_lines
 
 WIDE = 400
 """Columns of output that is not a terminal."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 import click
 
-from taskqueue.alike import there_are
 from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name
@@ -14,6 +13,7 @@ from taskqueue.cli.output.json_output import json_lines_option, json_option, pri
 from taskqueue.display.json_values import without_envelope
 from taskqueue.protocol.slots import SlotFact
 from taskqueue.terminal.lines import say
+from taskqueue.texts.suggestions import there_are
 
 if TYPE_CHECKING:
     from taskqueue.protocol.choices import SlotSort

@@ -258,7 +258,7 @@ def earlier(span: Span) -> Span:
 def history_table(compared: Comparison, span: Span) -> Table:
     """Make a table with a row of bars per kind of event, and below it one of the span before; 80 columns."""
     from taskqueue.cli.output.tables import bare_table
-    from taskqueue.units import duration_text
+    from taskqueue.texts.units import duration_text
 
     length = duration_text(span.seconds)
     table = bare_table(["", f"the last {length}"], ["in all", "/min", "change"])

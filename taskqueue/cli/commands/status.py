@@ -190,7 +190,7 @@ def _drawn(address: str, reply: StatusReply, fetchers: FetcherPage, choice: Choi
     from rich.console import Group
 
     from taskqueue.cli.output import fetcher_tables, project_tables
-    from taskqueue.units import duration_text
+    from taskqueue.texts.units import duration_text
 
     build = f"taskqueue {reply.version}, {build_kind(reply.compiled)}"
     head = f"{address}  {build}, up {duration_text(reply.uptime_seconds)}, epoch {reply.epoch}\n"

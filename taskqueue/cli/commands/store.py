@@ -30,7 +30,7 @@ from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.display.counts import projects, tasks
 from taskqueue.display.json_values import as_plain
 from taskqueue.terminal.lines import say, say_lines
-from taskqueue.units import size_text
+from taskqueue.texts.units import size_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -33,7 +33,7 @@ from taskqueue.cli.output.json_output import visible_json
 from taskqueue.display.counts import projects, tasks
 from taskqueue.protocol.choices import STATES
 from taskqueue.terminal.lines import say
-from taskqueue.units import size_text
+from taskqueue.texts.units import size_text
 
 if TYPE_CHECKING:
     from taskqueue.core.model.records import ProjectRecord

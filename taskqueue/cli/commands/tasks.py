@@ -29,10 +29,10 @@ from taskqueue.display.notes import note_line
 from taskqueue.display.operations import number as operation_number
 from taskqueue.display.operations import rerun_lines
 from taskqueue.display.tasks import PARENT_WORDS, error_line, packed_text
-from taskqueue.error_texts import kind_in
 from taskqueue.protocol.choices import STATES, RerunScope
 from taskqueue.terminal.lines import say
-from taskqueue.units import duration_text
+from taskqueue.texts.error_texts import kind_in
+from taskqueue.texts.units import duration_text
 
 if TYPE_CHECKING:
     from taskqueue import Client

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from taskqueue.alike import did_you_mean
 from taskqueue.cli.input.daemon import address_option, key_for
 from taskqueue.cli.input.names import projects_argument
 from taskqueue.cli.input.times import seconds
 from taskqueue.defaults import CONCURRENCY
 from taskqueue.terminal.log_lines import LogHandler
-from taskqueue.units import parse_size
+from taskqueue.texts.suggestions import did_you_mean
+from taskqueue.texts.units import parse_size
 
 if TYPE_CHECKING:
     from taskqueue import Hung

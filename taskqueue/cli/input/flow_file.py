@@ -27,7 +27,6 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import click
 
-from taskqueue.alike import did_you_mean, there_are
 from taskqueue.cli.input.names import PROJECT_NAME, RULE
 from taskqueue.cli.input.stdin import STDIN, opened
 from taskqueue.cli.input.task_lines import TIMES
@@ -36,6 +35,7 @@ from taskqueue.client.tasks.new_task import check_typed
 from taskqueue.client.tasks.task_objects import arguments, laid_over
 from taskqueue.protocol.fields import MAX_TASKID_BYTES
 from taskqueue.settings.graph_order import Cycle, parents_first
+from taskqueue.texts.suggestions import did_you_mean, there_are
 
 KEYS: Final = ("flow", "defaults", "tasks")
 OUTSIDE: Final = ("project", "taskid")

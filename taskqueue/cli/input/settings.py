@@ -21,7 +21,7 @@ from taskqueue.settings import reader
 from taskqueue.settings.description import Description, described
 from taskqueue.settings.flat_names import flat, keys_of
 from taskqueue.settings.settings import Settings
-from taskqueue.units import parse_duration
+from taskqueue.texts.units import parse_duration
 
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|inf", re.ASCII)
 NONE = "null"

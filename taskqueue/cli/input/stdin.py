@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from taskqueue.visible_text import visible
+from taskqueue.texts.visible_text import visible
 
 STDIN: Final = "-"
 """File name that means standard input."""

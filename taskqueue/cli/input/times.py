@@ -18,7 +18,7 @@ from typing import Final
 import click
 
 from taskqueue.protocol.fields import MAX_PAUSE_SECONDS
-from taskqueue.units import duration_text, parse_duration
+from taskqueue.texts.units import duration_text, parse_duration
 
 DAY_SECONDS: Final = 86400
 

@@ -36,7 +36,7 @@ from taskqueue.display.flows import (
 )
 from taskqueue.protocol.flows import Flow, FlowTaskStatus
 from taskqueue.terminal.screen import Screen, Text
-from taskqueue.units import duration_text
+from taskqueue.texts.units import duration_text
 
 TASKS_SHOWN: Final = 50
 """Most tasks of a flow that is drawn with a row per task; a larger one has a row per layer."""

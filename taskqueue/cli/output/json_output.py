@@ -16,7 +16,7 @@ import click
 
 from taskqueue.display.json_values import as_plain
 from taskqueue.terminal.lines import say, say_lines
-from taskqueue.visible_text import visible
+from taskqueue.texts.visible_text import visible
 
 Command = TypeVar("Command", bound=Callable[..., object])
 

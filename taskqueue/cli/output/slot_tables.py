@@ -15,7 +15,7 @@ from taskqueue.display.slots import columns_of, delay, name_of, ready, tasks_so_
 from taskqueue.protocol.slots import Slot, SlotDetails, SlotDivision
 from taskqueue.protocol.tasks import TaskRow
 from taskqueue.terminal.screen import Text
-from taskqueue.units import duration_text
+from taskqueue.texts.units import duration_text
 
 PLACES = {"ready": "green", "waiting": "yellow"}
 

@@ -17,8 +17,8 @@ from taskqueue.protocol.packed_json import packed
 from taskqueue.protocol.tasks import Child, TaskRow
 from taskqueue.protocol.values import Attempt, Operation
 from taskqueue.terminal.screen import Text
+from taskqueue.texts.units import duration_text
 from taskqueue.types import Parent
-from taskqueue.units import duration_text
 
 
 def of_tasks(rows: Sequence[TaskRow], state: str = "", *, tells_pushed: bool = False) -> Table:

@@ -35,7 +35,7 @@ from taskqueue.protocol.fetchers import Fetcher, FetcherPage
 from taskqueue.protocol.projects import Project
 from taskqueue.protocol.values import EventTotals
 from taskqueue.terminal.screen import Text
-from taskqueue.units import duration_text
+from taskqueue.texts.units import duration_text
 
 T = TypeVar("T")
 

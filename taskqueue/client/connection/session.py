@@ -60,7 +60,7 @@ from taskqueue.protocol.flows import FlowStaged
 from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasksReply
 from taskqueue.protocol.values import Assignment
-from taskqueue.visible_text import visible
+from taskqueue.texts.visible_text import visible
 
 # ------------------------------------------------------------------------------------------------ events
 

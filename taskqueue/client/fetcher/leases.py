@@ -35,7 +35,7 @@ from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.tasks.task import Cancelled, Task
 from taskqueue.errors import ClientError
 from taskqueue.protocol.fetchers import Extend, LeaseRef, Release
-from taskqueue.visible_text import visible
+from taskqueue.texts.visible_text import visible
 
 log = logging.getLogger("taskqueue.client")
 

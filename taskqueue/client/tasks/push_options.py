@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict, TypeVar
 
-from taskqueue.alike import there_are
 from taskqueue.protocol.choices import ParentFailure
 from taskqueue.protocol.values import Recrawl, TaskOf
-from taskqueue.units import EXAMPLES, parse_duration
+from taskqueue.texts.suggestions import there_are
+from taskqueue.texts.units import EXAMPLES, parse_duration
 
 Moment = float | datetime
 """Unix seconds, or an aware datetime."""

@@ -24,7 +24,6 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 from msgspec import Struct, field
 
-from taskqueue.alike import there_are
 from taskqueue.client.arguments import checked_count
 from taskqueue.client.connection.background import Background, ThreadFuture
 from taskqueue.client.connection.batching import Batching
@@ -36,6 +35,7 @@ from taskqueue.protocol.choices import NAME_WORDS, NEW_OUTCOMES, KnownState, Pus
 from taskqueue.protocol.fields import MAX_EDGES, ProjectName
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from taskqueue.protocol.values import NewTask
+from taskqueue.texts.suggestions import there_are
 
 BATCH_BYTES: Final = 1 << 20
 """Approximate size at which a batch is full, whatever its count."""

@@ -26,7 +26,6 @@ from taskqueue.client.tasks.new_task import packed
 from taskqueue.client.tasks.push_options import Duration, seconds
 from taskqueue.client.tasks.pushes import Item, as_new_task, check_several, is_too_large, size_of, too_large
 from taskqueue.client.tasks.task import Task
-from taskqueue.error_texts import cut_text, kind_in, kind_line
 from taskqueue.errors import ClientError, MessageTooLarge, RequestRejected
 from taskqueue.protocol.choices import PushOutcome
 from taskqueue.protocol.fields import MAX_BATCH, MAX_EDGES, MAX_RESULT_BYTES, MAX_RETRY_AFTER_SECONDS, NIL
@@ -34,6 +33,7 @@ from taskqueue.protocol.message_room import room_beside
 from taskqueue.protocol.reasons import reason_of
 from taskqueue.protocol.tasks import Done, DoneReply, ReportOutcome
 from taskqueue.protocol.values import Again, NewTask, TaskReport
+from taskqueue.texts.error_texts import cut_text, kind_in, kind_line
 
 
 class Result:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from taskqueue.alike import there_are
 from taskqueue.client.tasks.pushes import under
 from taskqueue.protocol.values import Schedule
+from taskqueue.texts.suggestions import there_are
 
 Times = Mapping[str, Callable[[str], Any]]
 """Converters from a text to an argument of ``new_task``, by field; they raise ValueError for an invalid text."""

@@ -32,9 +32,9 @@ from taskqueue.client.worker.lifespan import Lifespan
 from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, RunEnded, TooLate, is_failure
 from taskqueue.client.worker.reporting import Reporting
 from taskqueue.client.worker.worker_log import Ran, WorkerLog
-from taskqueue.error_texts import kind_line
 from taskqueue.protocol.choices import ErrorKind
 from taskqueue.protocol.values import NewTask, TaskReport
+from taskqueue.texts.error_texts import kind_line
 
 log = logging.getLogger("taskqueue.worker")
 

@@ -38,8 +38,8 @@ from taskqueue.client.worker.interruptible import ABOVE_HANDLERS, Interruptible
 from taskqueue.client.worker.middleware import Around, MiddlewareChain
 from taskqueue.client.worker.produced import NOTHING, Gathering, Keep, Produced, WrongReturnError, several
 from taskqueue.client.worker.tracing import RunSpan, Tracing
-from taskqueue.error_texts import HEAD_BYTES, cut_text, kind_line
 from taskqueue.protocol.values import NewTask
+from taskqueue.texts.error_texts import HEAD_BYTES, cut_text, kind_line
 
 Handle = Callable[[Task], Any]
 

@@ -25,7 +25,7 @@ from taskqueue.client.fetcher.draining import Draining
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.handler import handler_frames
 from taskqueue.errors import ClientError, RequestRejected
-from taskqueue.visible_text import visible
+from taskqueue.texts.visible_text import visible
 
 SUMMARY_SECONDS: Final = 60.0
 """Time from the first run to the line about it and the following ones."""

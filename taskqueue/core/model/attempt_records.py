@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from taskqueue.core.model.glob import Glob
-from taskqueue.error_texts import cut_text, kind_in, kind_line
 from taskqueue.protocol.values import Attempt
+from taskqueue.texts.error_texts import cut_text, kind_in, kind_line
 
 NO_ATTEMPT: Final = Attempt(0.0, "failed")
 """Placeholder for the last attempt of a task that has none."""

@@ -22,7 +22,7 @@ from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.values import CronRecord, NewTask
 from taskqueue.settings.environment import Environment
 from taskqueue.settings.own_tasks import CronEntry, Template
-from taskqueue.units import parse_duration
+from taskqueue.texts.units import parse_duration
 
 MISSED_SECONDS: Final = 60.0
 

@@ -42,7 +42,6 @@ from taskqueue.core.model.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, REA
 from taskqueue.core.moves import disk_full, slots
 from taskqueue.core.moves.push import apply_deferred, give_seq, item_code, push_for_failed, queue_up, take_batch
 from taskqueue.core.turn_state import TurnState
-from taskqueue.error_texts import kind_in, kind_line
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.hosts.url_hosts import host_of
 from taskqueue.protocol.choices import AttemptOutcome, PushOutcome
@@ -53,7 +52,8 @@ from taskqueue.protocol.messages import NO_MAP, Flaws
 from taskqueue.protocol.tasks import Done, DoneReply, ItemError, ReportOutcome
 from taskqueue.protocol.values import Again, Attempt, PageFacts, TaskReport
 from taskqueue.settings.settings import CRASHES_MOST
-from taskqueue.units import duration_text
+from taskqueue.texts.error_texts import kind_in, kind_line
+from taskqueue.texts.units import duration_text
 
 CRASHED: Final = "its fetcher fell silent while it ran"
 

@@ -42,13 +42,13 @@ from taskqueue.core.requests.pages import sees_fetcher
 from taskqueue.core.requests.tasks import history_of, need_shown, spec_of
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.hung_texts import hung_sentence, task_of
 from taskqueue.protocol.choices import WhyCause
 from taskqueue.protocol.fetchers import HungPlaces
 from taskqueue.protocol.fields import MAX_PARENTS
 from taskqueue.protocol.insight import StandingProject, Why, WhyReply
 from taskqueue.protocol.message_room import room_in
-from taskqueue.units import duration_text
+from taskqueue.texts.hung_places import hung_sentence, task_of
+from taskqueue.texts.units import duration_text
 
 Look = Callable[[TurnState, Project], Iterator[str]]
 

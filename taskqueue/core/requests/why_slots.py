@@ -13,7 +13,7 @@ from taskqueue.core.model.slot_table import SlotTable
 from taskqueue.core.model.task import NO_FLOOR, SLOT_SHIFT, Task
 from taskqueue.core.moves.slots import taken_of
 from taskqueue.core.turn_state import TurnState
-from taskqueue.units import duration_text
+from taskqueue.texts.units import duration_text
 
 MOVING: Final = "has only tasks that are still being moved to their slots"
 

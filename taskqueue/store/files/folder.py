@@ -28,7 +28,7 @@ from os.path import join, lexists
 from typing import BinaryIO, Final
 
 from taskqueue.errors import StoreError
-from taskqueue.visible_text import visible
+from taskqueue.texts.visible_text import visible
 
 CURRENT: Final = "CURRENT"
 LOCK: Final = "LOCK"

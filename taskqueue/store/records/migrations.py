@@ -30,7 +30,6 @@ from msgspec import Struct
 from msgspec.msgpack import Decoder
 
 from taskqueue.core.model.task import ATTEMPTS_KEPT, LIVE, STATE_NAMES, SUCCESS, Task
-from taskqueue.error_texts import cut_text
 from taskqueue.protocol.values import Attempt
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.records import layout
@@ -38,6 +37,7 @@ from taskqueue.store.records.format import Migrations
 from taskqueue.store.records.reading import decode_record
 from taskqueue.store.records.setting_names import renamed
 from taskqueue.store.records.slot_spellings import join_spellings
+from taskqueue.texts.error_texts import cut_text
 
 PAGE: Final = 1024
 """Entries per batch."""

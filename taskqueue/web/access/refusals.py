@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from taskqueue.visible_text import visible
+from taskqueue.texts.visible_text import visible
 
 MOST_CHARS = 400
 

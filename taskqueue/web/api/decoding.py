@@ -12,10 +12,10 @@ import msgspec
 from msgspec.inspect import FloatType, ListType, StrType, UnionType, VarTupleType, type_info
 from starlette.requests import Request
 
-from taskqueue.alike import MAX_CHARS, there_are
 from taskqueue.protocol.checks import check_taskids
 from taskqueue.protocol.codec import MALFORMED, MAX_MESSAGE_BYTES, encode
 from taskqueue.protocol.reasons import reason_of
+from taskqueue.texts.suggestions import MAX_CHARS, there_are
 from taskqueue.web.access.visitors import visitor_of
 from taskqueue.web.addresses import name_of
 from taskqueue.web.api.http_operation import WHOSE, Operation

@@ -13,7 +13,7 @@ from math import log10
 from typing import Final, NamedTuple
 
 from taskqueue.protocol.values import Attempt
-from taskqueue.units import duration_text
+from taskqueue.texts.units import duration_text
 
 WHOLE: Final = 100.0
 """Length of the line; positions are in percent."""

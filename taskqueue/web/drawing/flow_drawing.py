@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple
 
 from taskqueue.display.flows import STATES, FlowGraph, cut, name_of
 from taskqueue.protocol.flows import FlowTaskStatus
-from taskqueue.units import duration_text
+from taskqueue.texts.units import duration_text
 from taskqueue.web.drawing.layered_graph import ROUND, Edge, Picture, Sizes, draw, outlines, path_data, straight
 
 Kind = Literal["named", "small", "groups"]

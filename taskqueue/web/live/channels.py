@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
 from taskqueue.errors import TaskQueueError
-from taskqueue.visible_text import visible_lines
+from taskqueue.texts.visible_text import visible_lines
 
 log = logging.getLogger("taskqueue.web")
 

@@ -27,7 +27,7 @@ from taskqueue.display.flows import (
 )
 from taskqueue.protocol.choices import FlowState, RerunScope
 from taskqueue.protocol.flows import Flow, FlowTaskStatus
-from taskqueue.units import duration_text
+from taskqueue.texts.units import duration_text
 from taskqueue.web.addresses import number_of, segment, task_page
 from taskqueue.web.drawing.charts import Share, shares
 from taskqueue.web.drawing.flow_drawing import FlowDrawing, critical_of_tasks, of_groups, of_tasks, title, told

@@ -13,7 +13,7 @@ from taskqueue.display.insight import CHANGE_COLUMNS, NAMELESS_GROUPS, share, wh
 from taskqueue.protocol.choices import FailuresBy
 from taskqueue.protocol.insight import FailureGroup
 from taskqueue.protocol.values import Change
-from taskqueue.units import EXAMPLES, parse_duration
+from taskqueue.texts.units import EXAMPLES, parse_duration
 from taskqueue.web.addresses import number_of, query, task_page, tasks_page
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.routes import WebRoute

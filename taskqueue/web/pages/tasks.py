@@ -26,7 +26,7 @@ from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.packed_json import packed
 from taskqueue.protocol.tasks import TaskReply, TaskRow, TaskShow
 from taskqueue.protocol.values import Schedule, TaskCounts
-from taskqueue.units import EXAMPLES, duration_text, parse_duration
+from taskqueue.texts.units import EXAMPLES, duration_text, parse_duration
 from taskqueue.web.access.visitors import root_of
 from taskqueue.web.addresses import segment, task_page, taskid_of, tasks_page
 from taskqueue.web.drawing.attempt_line import attempt_line

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from taskqueue.units import duration_text
+from taskqueue.texts.units import duration_text
 
 NAMES_TOLD: Final = 3
 """Fetchers that a sentence names, at most."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.units import duration_text, parse_duration, parse_size, size_text
+from taskqueue.texts.units import duration_text, parse_duration, parse_size, size_text
 
 
 @pytest.mark.parametrize(

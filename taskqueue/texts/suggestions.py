@@ -9,7 +9,6 @@ from typing import Final
 MAX_CHARS: Final = 64
 """Longest mistyped name that is compared with known ones; a name of megabytes in a request would take a second."""
 
-
 ALIKE_MOST: Final = 3
 """Names in a suggestion, at most."""
 

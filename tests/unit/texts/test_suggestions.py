@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from taskqueue import new_task
-from taskqueue.alike import there_are
 from taskqueue.client.tasks.pushes import as_new_task
+from taskqueue.texts.suggestions import there_are
 
 
 def test_the_name_that_is_most_alike_is_said_first() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.error_texts import KIND_CHARS, TEXT_BYTES, cut_text, kind_in, kind_line
+from taskqueue.texts.error_texts import KIND_CHARS, TEXT_BYTES, cut_text, kind_in, kind_line
 
 
 def raised(error: Exception) -> str:

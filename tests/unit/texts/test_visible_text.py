@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.visible_text import visible, visible_lines
+from taskqueue.texts.visible_text import visible, visible_lines
 
 
 @pytest.mark.parametrize(
