@@ -23,7 +23,6 @@ from typing import Final, TextIO
 
 import click
 
-from taskqueue.build_kind import build_kind, is_compiled
 from taskqueue.cli.commands.completion import VARIABLE
 from taskqueue.errors import (
     STATUSES,
@@ -36,6 +35,7 @@ from taskqueue.errors import (
     Unauthorised,
 )
 from taskqueue.terminal.lines import say, say_lines
+from taskqueue.this_process import build_kind, is_compiled
 
 DAILY: Final = {
     "push": "Push tasks to a project.",

@@ -12,13 +12,13 @@ from itertools import groupby, pairwise
 from math import isinf
 from typing import Final, NamedTuple
 
-from taskqueue.build_kind import build_kind
 from taskqueue.display.columns import ListColumn, time_column
 from taskqueue.display.counts import brief, projects
 from taskqueue.display.fetchers import of_places
 from taskqueue.protocol.daemon import DaemonPoint, DaemonStatus, Histogram
 from taskqueue.quantiles import mean, quantile
 from taskqueue.texts.units import duration_text, size_text
+from taskqueue.this_process import build_kind
 
 NOTHING_YET: Final = "none yet"
 

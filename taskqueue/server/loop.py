@@ -38,7 +38,6 @@ from typing import Final, NamedTuple
 import zmq
 from msgspec.structs import replace
 
-from taskqueue.build_kind import is_compiled
 from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.events import Event
 from taskqueue.core.model.now import Now
@@ -50,7 +49,6 @@ from taskqueue.protocol.daemon import DaemonReply, KeyListReply, StatusReply, St
 from taskqueue.protocol.fetchers import HelloWanted, Select
 from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.messages import Incoming, Outgoing
-from taskqueue.resident_memory import resident_bytes
 from taskqueue.server.clock import Clock, cpu_ticks, ticks
 from taskqueue.server.engine import Engine
 from taskqueue.server.limits import DiskSpace
@@ -65,6 +63,7 @@ from taskqueue.server.store_opener import Backoff
 from taskqueue.server.syncer import Syncer
 from taskqueue.server.systemd import ServiceReports
 from taskqueue.settings.settings import CoreConfig
+from taskqueue.this_process import is_compiled, resident_bytes
 
 TOLD_AT_ONCE = 1000
 """Connections that get ``hello-wanted`` in one turn, at most: about 10 ms."""

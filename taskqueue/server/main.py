@@ -33,7 +33,6 @@ import msgspec
 from taskqueue.core.model.records import ProjectRecord
 from taskqueue.errors import ConfigError, Corrupt, Damaged, Fenced, SettingError, StoreError
 from taskqueue.protocol.values import TaskCounts
-from taskqueue.resident_memory import resident_bytes
 from taskqueue.server import limits
 from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.config import (
@@ -65,6 +64,7 @@ from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.files.integrity import is_damage, table_finding
 from taskqueue.store.ledger import Ledger
 from taskqueue.terminal.log_lines import write_line
+from taskqueue.this_process import resident_bytes
 
 log = logging.getLogger("taskqueue")
 

@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.histogram import SECONDS, TASKS, Histogram
 from taskqueue.quantiles import quantile
-from taskqueue.resident_memory import resident_bytes
+from taskqueue.this_process import resident_bytes
 
 
 class Meters(Struct):

@@ -14,10 +14,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from taskqueue.build_kind import build_kind
 from taskqueue.display.projects import took_text
 from taskqueue.texts.units import duration_text, size_text
 from taskqueue.texts.visible_text import visible, visible_lines
+from taskqueue.this_process import build_kind
 from taskqueue.web.access.visitors import root_of, visitor_of
 from taskqueue.web.addresses import segment
 

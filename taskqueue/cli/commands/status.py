@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 import click
 from msgspec.structs import replace
 
-from taskqueue.build_kind import build_kind
 from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import (
     PROJECTS_PAGE,
@@ -28,6 +27,7 @@ from taskqueue.display.insight import pulse_fields, pulse_line
 from taskqueue.errors import RequestTimeout
 from taskqueue.protocol.choices import ProjectSort
 from taskqueue.terminal.lines import say
+from taskqueue.this_process import build_kind
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

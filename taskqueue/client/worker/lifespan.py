@@ -17,7 +17,7 @@ from typing import Final
 from taskqueue.client.arguments import checked_count
 from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.errors import RequestTimeout
-from taskqueue.resident_memory import resident_bytes
+from taskqueue.this_process import resident_bytes
 
 LOOK_SECONDS: Final = 0.1
 """Shortest time between two checks of the memory. One takes about 20 µs, a fifth of the shortest run's cost."""

@@ -13,9 +13,9 @@ from pathlib import Path
 import click
 import pytest
 
-from taskqueue.build_kind import build_kind, is_compiled
 from taskqueue.cli.input.stdin import require_terminal
 from taskqueue.cli.main import NOUNS, main, taskqueue
+from taskqueue.this_process import build_kind, is_compiled
 
 SHIPPED = Path(__file__).parents[3] / "conf" / "taskqueue.toml"
 UNREACHABLE = ["--daemon", "tcp://127.0.0.1:9", "--timeout", "0.05"]
