@@ -13,9 +13,6 @@ ANSWER_SECONDS: Final = 30.0
 CONCURRENCY: Final = 20
 """Tasks that a worker runs at once."""
 
-ACCESS_FILE: Final = "data/access.json"
-"""Access file of the ``key`` commands, from the current folder; the daemon has none unless a setting names it."""
-
 START_DAEMON: Final = (
     "Start the daemon with `taskqueue daemon start`, or name another address with --daemon or TASKQUEUE_DAEMON"
 )

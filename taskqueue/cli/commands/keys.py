@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast, get_args
 import click
 
 from taskqueue.cli.input import times
-from taskqueue.cli.input.daemon import Daemon, daemon_options, key_for
+from taskqueue.cli.input.daemon import ACCESS_FILE, Daemon, daemon_options, key_for
 from taskqueue.cli.output.json_output import json_lines_option
-from taskqueue.defaults import ACCESS_FILE
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:

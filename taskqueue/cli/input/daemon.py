@@ -20,7 +20,7 @@ import click
 from msgspec.structs import replace
 
 from taskqueue.cli.input import times
-from taskqueue.defaults import ACCESS_FILE, ANSWER_SECONDS, START_DAEMON, URL
+from taskqueue.defaults import ANSWER_SECONDS, START_DAEMON, URL
 from taskqueue.errors import RequestRejected, RequestTimeout, TaskQueueError, Unauthorised
 from taskqueue.protocol.insight import Why, WhyReply
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., object])
 
 LOCAL_ADDRESSES: Final = ("tcp://127.", "tcp://localhost:", "tcp://[::1]:")
+ACCESS_FILE: Final = "data/access.json"
+"""Access file of the ``key`` commands, from the current folder; the daemon has none unless a setting names it."""
 LOCAL_KEY: Final = "local.key"
 """Name of the key file that the daemon makes for commands on its machine, beside the access file."""
 
