@@ -1,4 +1,4 @@
-"""Public names of ``taskqueue``, and that the core imports without them."""
+"""Public names of ``taskqueue``, and what is imported with them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,16 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         taskqueue.Ghost  # noqa: B018
 
 
-def test_the_core_is_imported_without_zeromq() -> None:
-    code = (
-        "import sys, taskqueue.core.scheduler; print([m for m in ('zmq', 'asyncio', 'rocksdict') if m in sys.modules])"
-    )
+@pytest.mark.parametrize(
+    ("imported", "unneeded"),
+    [
+        ("from taskqueue import canonical_url, default_taskid, links, new_task", {"zmq", "asyncio"}),
+        ("from taskqueue import Client", {"taskqueue.client.worker", "taskqueue.client.hyperlinks"}),
+    ],
+)
+def test_a_name_is_imported_without_what_only_others_need(imported: str, unneeded: set[str]) -> None:
+    code = f"import sys; {imported}; print(*{unneeded} & set(sys.modules))"
 
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
-    assert said.strip() == "[]"
+    assert said.split() == []
