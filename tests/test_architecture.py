@@ -328,7 +328,7 @@ INTERPRETED = {
     "settings.own_tasks",
     "settings.reader",
     "settings.settings",
-    "settings.slot_choice",
+    "settings.slots",
     "store.records.migrations",
     "store.records.stored_values",
 }

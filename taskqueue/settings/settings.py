@@ -33,7 +33,7 @@ from taskqueue.settings.own_tasks import (
     GraphTask,
     Template,
 )
-from taskqueue.settings.slot_choice import (
+from taskqueue.settings.slots import (
     PLAIN_CHOICE,
     FromOne,
     SlotSettings,

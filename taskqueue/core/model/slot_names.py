@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from taskqueue.hosts.url_hosts import AsciiHost, host_of, respelled
-from taskqueue.settings.slot_choice import Division
+from taskqueue.settings.slots import Division
 
 
 def slot_name(

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from unicodedata import normalize
 
 from taskqueue.settings.settings import Settings
-from taskqueue.settings.slot_choice import PLAIN_CHOICE, Choices, SlotChoice
+from taskqueue.settings.slots import PLAIN_CHOICE, Choices, SlotChoice
 
 WITHOUT_SIGNS: Final = {ord(sign): None for sign in "*?"}
 

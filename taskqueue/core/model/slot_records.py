@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 from msgspec import Struct, field
 
 from taskqueue.core.model.task import Task
-from taskqueue.settings.slot_choice import PLAIN_CHOICE, SlotChoice
+from taskqueue.settings.slots import PLAIN_CHOICE, SlotChoice
 
 NUMBER_BITS: Final = 32
 NUMBER_MASK: Final = (1 << NUMBER_BITS) - 1

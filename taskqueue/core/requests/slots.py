@@ -36,7 +36,7 @@ from taskqueue.protocol.slots import SlotDivision, SlotReply, SlotSet, SlotShow
 from taskqueue.protocol.tasks import TaskRow
 from taskqueue.settings.change_text import pairs, values
 from taskqueue.settings.settings import Settings
-from taskqueue.settings.slot_choice import PLAIN_CHOICE, WHOLES, SlotChoice
+from taskqueue.settings.slots import PLAIN_CHOICE, WHOLES, SlotChoice
 
 TASKS_SHOWN: Final = 5
 """Next tasks of a slot that are shown, at most."""

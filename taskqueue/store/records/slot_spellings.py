@@ -19,7 +19,7 @@ from taskqueue.core.model.records import ProjectRecord
 from taskqueue.core.model.slot_records import NO_TIME, DivisionRecord, SlotRecord
 from taskqueue.hosts.ascii_hosts import ascii_host
 from taskqueue.hosts.url_hosts import respelled
-from taskqueue.settings.slot_choice import PLAIN_CHOICE, SlotChoice
+from taskqueue.settings.slots import PLAIN_CHOICE, SlotChoice
 from taskqueue.store.contract import Batch, Entry, Family, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.reading import decode_record

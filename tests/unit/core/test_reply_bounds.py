@@ -102,7 +102,7 @@ from taskqueue.protocol.values import (
 )
 from taskqueue.server.config import MESSAGE_BYTES_LEAST as LEAST
 from taskqueue.settings.settings import CoreConfig, Layer
-from taskqueue.settings.slot_choice import SlotChoice
+from taskqueue.settings.slots import SlotChoice
 from tests.unit.core.conftest import World, packed, task
 
 INT: Final = 2**63 - 1

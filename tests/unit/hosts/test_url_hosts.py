@@ -12,7 +12,7 @@ from taskqueue.core.model.slot_names import slot_name
 from taskqueue.hosts import url_hosts
 from taskqueue.hosts.ascii_hosts import ascii_host
 from taskqueue.hosts.url_hosts import MAX_HOST_BYTES, OWN_PORTS
-from taskqueue.settings.slot_choice import Division
+from taskqueue.settings.slots import Division
 
 URL = "http://www.example.org/a"
 BOOKS = "xn--bcher-kva.example"

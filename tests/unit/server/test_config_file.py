@@ -29,7 +29,7 @@ from taskqueue.server.config import (
 from taskqueue.settings.flat_names import flat
 from taskqueue.settings.own_tasks import CronEntry, Template
 from taskqueue.settings.settings import CoreConfig, KeepSettings, Pace, Settings, merge
-from taskqueue.settings.slot_choice import SlotSettings
+from taskqueue.settings.slots import SlotSettings
 
 SHIPPED = Path(__file__).parents[3] / "conf" / "taskqueue.toml"
 

@@ -15,7 +15,7 @@ from taskqueue.core.model.task import KEY_BYTES, NO_FLOOR, key_time, ready_key, 
 from taskqueue.errors import Rejected
 from taskqueue.settings.own_tasks import CronEntry, Template
 from taskqueue.settings.settings import KeepSettings, Layer, Settings, as_layer, check, merge
-from taskqueue.settings.slot_choice import SlotSettings
+from taskqueue.settings.slots import SlotSettings
 
 
 def test_later_layers_win_over_earlier_ones() -> None:

@@ -48,7 +48,7 @@ from taskqueue.protocol.values import (
     TaskOf,
     UndoProgress,
 )
-from taskqueue.settings.slot_choice import SlotChoice
+from taskqueue.settings.slots import SlotChoice
 from taskqueue.store import records
 from taskqueue.store.records.stored_values import LeaseValue, SpecValue
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from taskqueue.core.model.slot_pace import UNPACED, SlotPace, fitting_choice, pace_of
 from taskqueue.settings.settings import merge
-from taskqueue.settings.slot_choice import PLAIN_CHOICE, SlotChoice
+from taskqueue.settings.slots import PLAIN_CHOICE, SlotChoice
 
 
 def pace(name: str = "a.org", chosen: SlotChoice = PLAIN_CHOICE, auto_delay: float = 0.0, **said: Any) -> SlotPace:

@@ -13,7 +13,7 @@ import pytest
 from taskqueue.calendar import Calendar
 from taskqueue.protocol.value_stream import lines, values
 from taskqueue.settings.settings import KeepSettings, Settings, check, merge
-from taskqueue.settings.slot_choice import SlotChoice, SlotSettings
+from taskqueue.settings.slots import SlotChoice, SlotSettings
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.migrations import rename_settings

@@ -12,7 +12,7 @@ from taskqueue.calendar import Calendar
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Setting
 from taskqueue.settings.settings import Layer, Settings, as_layer, check, contradictions, merge, overlay, problems
-from taskqueue.settings.slot_choice import SlotChoice
+from taskqueue.settings.slots import SlotChoice
 
 
 def reason(*layers: Layer) -> str:
