@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taskqueue.core import step_rules
-from taskqueue.core.model.chance import derive
 from taskqueue.core.model.daemon_minutes import DaemonMinute
+from taskqueue.core.model.hashes import derive
 from taskqueue.core.model.now import Now
 from taskqueue.core.model.records import Loaded, WriteSet
 from taskqueue.core.moves import statistics

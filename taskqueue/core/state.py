@@ -13,7 +13,6 @@ from math import inf
 from typing import Final, Literal, get_args
 
 from taskqueue.core.model.bucket import SharedBucket
-from taskqueue.core.model.chance import derive
 from taskqueue.core.model.cron_times import next_at
 from taskqueue.core.model.daemon_minutes import DaemonMinutes
 from taskqueue.core.model.failure_groups import FailureCount
@@ -21,6 +20,7 @@ from taskqueue.core.model.failure_log import FailureLog
 from taskqueue.core.model.fair_queue import FairQueue
 from taskqueue.core.model.flow import FlowTable
 from taskqueue.core.model.growth import GrowthTable
+from taskqueue.core.model.hashes import derive
 from taskqueue.core.model.histogram import LATENESS_SECONDS, Histogram, upper_seconds
 from taskqueue.core.model.history import History
 from taskqueue.core.model.memory import HollowTasks, MemoryUsage

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from taskqueue.core.model.chance import SECRET_BYTES
+from taskqueue.core.model.hashes import SECRET_BYTES
 from taskqueue.core.model.history import SECONDS
 from taskqueue.core.model.needs import Found, Needs
 from taskqueue.core.model.records import Loaded, WriteSet

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from taskqueue.core.model.chance import derive
+from taskqueue.core.model.hashes import derive
 from taskqueue.store.records.format import META
 from taskqueue.store.records.layout import SECRET_KEY
 from tests.integration.nursery import WAIT_SECONDS, Forked

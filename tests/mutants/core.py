@@ -9,8 +9,8 @@ from msgspec.structs import replace as changed
 from taskqueue.core import lookups, timers
 from taskqueue.core import turn as turn_module
 from taskqueue.core.model import cron_times, session
-from taskqueue.core.model.chance import Derived, derive
 from taskqueue.core.model.changes import Changes
+from taskqueue.core.model.hashes import Derived, derive
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import ListRef
 from taskqueue.core.model.now import Now

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.core.model.chance import derive
+from taskqueue.core.model.hashes import derive
 from tests.simulation.cast import Fetcher
 from tests.simulation.client import Client, Message, Told
 from tests.simulation.world import World

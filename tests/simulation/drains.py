@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from taskqueue.core.model.chance import derive
+from taskqueue.core.model.hashes import derive
 from tests.simulation.truth import Truth
 from tests.simulation.world import Violation
 

@@ -56,8 +56,8 @@ from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from taskqueue.core.model.chance import derive
 from taskqueue.core.model.events import Event
+from taskqueue.core.model.hashes import derive
 from taskqueue.core.model.now import Now
 from taskqueue.core.model.records import OperationRecord, WriteSet
 from taskqueue.core.model.task import (

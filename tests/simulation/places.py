@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from taskqueue.core.model.chance import derive
+from taskqueue.core.model.hashes import derive
 from taskqueue.core.model.task import PROCESSING
 from tests.simulation.tasks import FETCHER_TIMEOUT
 from tests.simulation.truth import EPSILON, Truth

@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Final, NamedTuple
 
-from taskqueue.core.model.chance import SECRET_BYTES
+from taskqueue.core.model.hashes import SECRET_BYTES
 from taskqueue.core.model.now import Now
 from taskqueue.protocol.fields import Boot, Wall
 

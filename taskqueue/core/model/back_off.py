@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.core.model.chance import jitter
+from taskqueue.core.model.hashes import jitter
 from taskqueue.core.model.slot_records import SlotRecord
 from taskqueue.protocol.values import Fetched
 

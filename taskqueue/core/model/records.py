@@ -357,7 +357,7 @@ class Loaded(Struct):
         same_boot: True if the machine has not been booted since the last write, so that boot-clock times still hold.
             If not, the core rewrites them all in its first turn, in one batch, after which they do.
         clean: True if the last scheduler recorded that it stopped; if neither clean nor same_boot, buckets start empty.
-        secret: secret of the store: see ``chance``.
+        secret: secret of the store: see ``hashes``.
         leased: processing tasks with their leases, without specs.
         next_project: number for the next new project.
         next_log: number for the next entry of ``taskqueue log``.

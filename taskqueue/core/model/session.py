@@ -47,7 +47,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from taskqueue.core.model.chance import derive
+from taskqueue.core.model.hashes import derive
 from taskqueue.core.model.task import Task
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fetchers import SHOWN_WISHES, Fetcher, Hello, Hung, HungPlaces, Welcome
@@ -92,7 +92,7 @@ class Session:
     Attributes:
         id: chosen by the client; a secret between it and the daemon.
         pseudonym: shown in place of the id.
-        mask: turns a number into a token: see ``chance``.
+        mask: turns a number into a token: see ``hashes``.
         siblings: sessions of the same owner, with this one.
         peer: connection at which it was last heard.
         address: address of its machine then, to be shown.

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Final
 
 from taskqueue.core.model.attempt_records import Failure, KeptFailure, kind_of
-from taskqueue.core.model.chance import jitter
+from taskqueue.core.model.hashes import jitter
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.pause import CHECKS
 from taskqueue.core.model.project import Project

@@ -15,9 +15,9 @@ from typing import Final
 
 from msgspec import structs
 
-from taskqueue.core.model.chance import unguessable
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.growth import SAMPLES, Finding, TrapKind
+from taskqueue.core.model.hashes import unguessable
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.now import Now

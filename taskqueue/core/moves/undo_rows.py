@@ -16,7 +16,7 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
-from taskqueue.core.model.chance import derive
+from taskqueue.core.model.hashes import derive
 from taskqueue.core.model.operation import Operation
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.task import OVER, Task, key_time

@@ -9,13 +9,13 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import astuple
 
-from taskqueue.core.model.chance import SECRET_BYTES
 from taskqueue.core.model.edges import (
     FAIL,
     ONLY,
     Links,
     TaskRef,  # fmt: skip
 )
+from taskqueue.core.model.hashes import SECRET_BYTES
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import FoundPage, ListRef, Needs, OrderRef, PageRef, SpecRef
 from taskqueue.core.model.records import (

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from taskqueue.core.model.chance import JITTER
+from taskqueue.core.model.hashes import JITTER
 from taskqueue.protocol.tasks import TaskRetry, TasksReply
 from taskqueue.protocol.values import Assignment, Fetched, Recrawl
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskqueue.core.model.chance import JITTER, jitter
+from taskqueue.core.model.hashes import JITTER, jitter
 
 
 def test_it_is_the_same_of_the_same_values_and_another_of_others() -> None:
