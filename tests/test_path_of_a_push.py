@@ -24,8 +24,8 @@ PASSED: Final = {
         "answers", "lookups", "scheduler", "state", "step_rules", "timers", "turn", "turn_state",
     )),
     *(f"core/model/{name}.py" for name in (
-        "bucket", "changes", "fair_queue", "heads", "memory", "project", "recrawl", "session", "slot", "spec", "task",
-        "task_queue", "timer_heap", "waiters", "windows",
+        "bucket", "changes", "fair_queue", "heads", "memory", "project", "push_outcome", "session", "slot", "spec",
+        "task", "task_queue", "timer_heap", "waiters", "windows",
     )),
     *(f"core/moves/{name}.py" for name in ("clock_step", "handout", "memory_limits", "push", "statistics")),
     "core/requests/tasks.py",

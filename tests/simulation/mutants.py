@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from taskqueue.core import answers, lookups, scheduler, startup, step_rules, timers
-from taskqueue.core.model import cron_times, flow, recrawl
+from taskqueue.core.model import cron_times, flow, push_outcome
 from taskqueue.core.model.bucket import SharedBucket
 from taskqueue.core.model.changes import Changes
 from taskqueue.core.model.cron_times import DueTick
@@ -965,7 +965,7 @@ def _reruns_hold_nothing(replace_: Replace) -> None:
 
 
 def _links_let_go_of_what_a_rerun_holds(replace_: Replace) -> None:
-    replace_(recrawl, "is_held", lambda task: False)
+    replace_(push_outcome, "is_held", lambda task: False)
 
 
 def _crash_forgets_how_far_flows_are(replace_: Replace) -> None:

@@ -27,7 +27,7 @@ from taskqueue.core.model.cycle_search import EDGES_MOST, LaidOver, Page, Planne
 from taskqueue.core.model.edges import Edge, FoundEdges, Mark, TaskRef, WalkRef
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project
-from taskqueue.core.model.recrawl import decide
+from taskqueue.core.model.push_outcome import decide
 from taskqueue.core.model.recrawl_interval import good_for
 from taskqueue.core.model.task import Task
 from taskqueue.core.model.waiting_pushes import WaitingPush

@@ -1,7 +1,7 @@
 """Pushes: new tasks of producers (``new-task``), follow-ups of reports, and the scheduler's own.
 
-``recrawl.decide`` determines the outcome, which is carried out here. The tasks of a batch are decided one by one, and
-each sees those before it.
+``push_outcome.decide`` determines the outcome, which is carried out here. The tasks of a batch are decided one by one,
+and each sees those before it.
 
 If new tasks of a slot seem to come from a trap, such as a calendar, an event says so, once a day and slot.
 ``model/growth`` detects traps. The time of the event is stored with the project, so that a restart does not
@@ -22,7 +22,7 @@ from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.now import Now
 from taskqueue.core.model.project import Project
-from taskqueue.core.model.recrawl import decide, due_at, hurries
+from taskqueue.core.model.push_outcome import decide, due_at, hurries
 from taskqueue.core.model.recrawl_interval import as_replaced, recurs_after
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import CANCELLED, NO_TOKEN, PROCESSING, STATE_NAMES, Task, deferred_bytes

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.model.recrawl import decide, due_at
+from taskqueue.core.model.push_outcome import decide, due_at
 from taskqueue.core.model.retry import Retry, after_failure, after_timeout
 from taskqueue.core.model.spec import NO_SPEC, Spec
 from taskqueue.core.model.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
