@@ -27,7 +27,7 @@ PASSED: Final = {
         "bucket", "changes", "fair_queue", "heads", "memory", "project", "push_outcome", "session", "slot", "spec",
         "task", "task_queue", "timer_heap", "waiters", "windows",
     )),
-    *(f"core/moves/{name}.py" for name in ("clock_step", "handout", "memory_limits", "push", "statistics")),
+    *(f"core/moves/{name}.py" for name in ("clock_step", "dispatch", "memory_limits", "push", "statistics")),
     "core/requests/tasks.py",
     "core/steps/completion.py",
     "protocol/message_room.py",

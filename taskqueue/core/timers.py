@@ -2,7 +2,7 @@
 
 The work of a turn is bounded: of a million tasks due in one second each turn promotes PROMOTED_A_TURN, or
 ``turn_tasks`` if that is less, in equal shares for the projects that have some. A project dispatches nothing until
-all its due tasks are ready: see ``handout``.
+all its due tasks are ready: see ``dispatch``.
 
 Each kind of timer is a row of ``TIMERS``. Rules set a timer by its kind and the name of its thing,
 ``state.boot_timers.note(("lease", project.number), at)``; the key types of each clock list its kinds.
@@ -23,7 +23,7 @@ from taskqueue.core.model.project import Project
 from taskqueue.core.model.session import OwnedSessions, Session
 from taskqueue.core.model.task import PROCESSING, key_time
 from taskqueue.core.moves import answer_waiters, flows, lease_end, slots, statistics, undo_rows
-from taskqueue.core.moves.handout import offer
+from taskqueue.core.moves.dispatch import offer
 from taskqueue.core.moves.push import queue_up
 from taskqueue.core.requests import fetchers
 from taskqueue.core.state import BootKey, State, WallKey

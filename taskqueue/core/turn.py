@@ -32,7 +32,7 @@ from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.needs import Found
 from taskqueue.core.model.project import Project
 from taskqueue.core.moves import answer_waiters, change_log, cycles, flows, memory_limits, slots, statistics
-from taskqueue.core.moves.handout import HandOut, call_crowded, offer
+from taskqueue.core.moves.dispatch import Dispatch, call_crowded, offer
 from taskqueue.core.requests import fetchers, watch
 from taskqueue.core.startup import configure
 from taskqueue.core.steps import completion, history, operations, propagation
@@ -120,7 +120,7 @@ class Turn:
             step_rules.take(turn, is_first=False)
         _offer(turn)
         if state.shared or state.fair_queue.busy_ring() is not None:
-            HandOut(turn).run()
+            Dispatch(turn).run()
         _settle(turn)
         if state.held_welcomes:
             fetchers.welcome(turn)

@@ -23,7 +23,7 @@ from taskqueue.core.model.task import FAILED, PROCESSING, Task
 from taskqueue.core.model.task_queue import TaskQueue
 from taskqueue.core.model.watch_log import WatchLog
 from taskqueue.core.moves import disk_full, edges, lease_end, push, undo_rows
-from taskqueue.core.moves.handout import HandOut
+from taskqueue.core.moves.dispatch import Dispatch
 from taskqueue.core.requests import fetchers, imports, insight, invariants
 from taskqueue.core.state import State
 from taskqueue.core.steps import cron, retry_count, undo
@@ -180,12 +180,12 @@ def _sessions_of_the_owner_with_fewest_forgotten(replace: Replace) -> None:
 
 
 def _leases_in_force_not_counted(replace: Replace) -> None:
-    def init(self: HandOut, turn: TurnState) -> None:
+    def init(self: Dispatch, turn: TurnState) -> None:
         original(self, turn)
         config = turn.state.config
         self._left = min(config.turn_tasks, config.max_leases)
 
-    original = replace(HandOut, "__init__", init)
+    original = replace(Dispatch, "__init__", init)
 
 
 def _late_success_keeps_its_token(replace: Replace) -> None:

@@ -10,7 +10,7 @@ from taskqueue.core.model import recrawl_interval
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import Task
-from taskqueue.core.moves import handout, lease_end, push
+from taskqueue.core.moves import dispatch, lease_end, push
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.values import Fetched, PageFacts, Recrawl, Schedule
 from taskqueue.store.records import layout
@@ -77,7 +77,7 @@ def _facts_not_sent(replace: Replace) -> None:
     def as_assignment(project: Project, task: Task, spec: Any, timeout: float) -> Any:
         return original(project, task, spec.with_page(None), timeout)
 
-    original = replace(handout, "as_assignment", as_assignment)
+    original = replace(dispatch, "as_assignment", as_assignment)
 
 
 def _repeat_not_counted(replace: Replace) -> None:

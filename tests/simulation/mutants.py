@@ -46,7 +46,7 @@ from taskqueue.core.model.task_queue import TaskQueue
 from taskqueue.core.model.timer_heap import TimerHeap
 from taskqueue.core.model.undo_rows import UndoCursor, UndoPage, UndoRow
 from taskqueue.core.moves import cycles, flows, lease_end, push, slots, undo_rows
-from taskqueue.core.moves.handout import HandOut
+from taskqueue.core.moves.dispatch import Dispatch
 from taskqueue.core.moves.push import revive, take_batch
 from taskqueue.core.requests import fetchers, imports
 from taskqueue.core.scheduler import Scheduler
@@ -407,10 +407,10 @@ def _reply_before_sync(replace_: Replace) -> None:
 
 
 def _select_before_sync(replace_: Replace) -> None:
-    def send(self: HandOut, session: Session) -> None:
+    def send(self: Dispatch, session: Session) -> None:
         _said_at_once(self._turn, original, self, session)
 
-    original = replace_(HandOut, "_send", send)
+    original = replace_(Dispatch, "_send", send)
 
 
 def _sent_again_before_sync(replace_: Replace) -> None:

@@ -22,7 +22,7 @@ Rules:
 1. In one session no token comes twice, as no number does.
 2. A lease in one session has the token of a given lease in another with a chance of 1 to 2^63. That matters only if
    both are of the same task: of a task that was dispatched a million times it has happened with a chance of 1 to
-   2 * 10^7. Among the leases of a project that are in force it never does: see ``handout``.
+   2 * 10^7. Among the leases of a project that are in force it never does: see ``dispatch``.
 3. Tokens are only compared, never taken apart, except to find the order of leases (``State.lease_number``).
 """
 

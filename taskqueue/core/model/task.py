@@ -127,7 +127,7 @@ class Task:
             costs no write of its own.
         bare: True if only the record that it was and how it ended is left.
         crashes: times that its fetcher has fallen silent while it ran, since a fetcher last reported its end; see
-            ``handout``.
+            ``dispatch``.
         has_result: True if its last success gave a result, which is stored apart, by taskid; a restart leaves it there.
         links: its ties to other tasks; None if it has none.
         slot: number of its slot, in some division of its project; 0 if it is in none.

@@ -3,7 +3,7 @@
     processing ──ok──────────────────► success        (recurring: delayed until it is due again)
                ──not ok, run out─────► ready, delayed or failed: see ``retry``
                ──released, lost──────► ready, no retry used up
-               ──fetcher silent──────► ready behind its equals; if it is to blame, as if not ok: see ``handout``
+               ──fetcher silent──────► ready behind its equals; if it is to blame, as if not ok: see ``dispatch``
 
 An answer counts if and only if its token is that of the task, which it uses up: a second answer is stale. Running out
 of time leaves the token, so a late success counts unless the task was dispatched again; a late failure changes

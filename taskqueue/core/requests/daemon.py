@@ -11,7 +11,7 @@ from typing import Final
 
 from taskqueue.core.model.histogram import Histogram
 from taskqueue.core.model.project import Project
-from taskqueue.core.moves.handout import could_give
+from taskqueue.core.moves.dispatch import could_give
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, asked
 from taskqueue.core.requests.pages import of_projects, sees_fetcher, that_fit
 from taskqueue.core.turn_state import TurnState

@@ -36,8 +36,8 @@ from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.session import HeldWelcome, Session
 from taskqueue.core.model.task import Task
-from taskqueue.core.moves import change_log, handout
-from taskqueue.core.moves.handout import as_assignment, may_give
+from taskqueue.core.moves import change_log, dispatch
+from taskqueue.core.moves.dispatch import as_assignment, may_give
 from taskqueue.core.moves.lease_end import crash, expire, give_back, lose
 from taskqueue.core.moves.slots import sent_again
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, Who, asked, asked_by, asked_for_change
@@ -139,15 +139,15 @@ def _ended(session: Session, message: Hello, max_message: int) -> list[int]:
 def fall_silent(turn: TurnState, session: Session) -> None:
     """Return the tasks of a fetcher that has been silent for ``fetcher_timeout``, behind their equals.
 
-    Tasks that may have crashed the fetcher fail instead: see ``handout``. A returned task gets a new seq and is written
-    again, for which its spec may have to be read in the next turns.
+    Tasks that may have crashed the fetcher fail instead: see ``dispatch``. A returned task gets a new seq and is
+    written again, for which its spec may have to be read in the next turns.
     """
     state = turn.state
     state.memory.ended_changed(-len(session.ended))
     session.take_nothing()
     state.dismiss(session)
     if session.crashed is None:
-        session.crashed = handout.blame(session)
+        session.crashed = dispatch.blame(session)
     for token, task in list(session.leases.items()):
         if task.spec is None:
             break

@@ -216,7 +216,7 @@ def call_crowded(turn: TurnState) -> None:
     turn.more |= more
 
 
-class HandOut:
+class Dispatch:
     """Dispatches of one turn."""
 
     __slots__ = (
