@@ -1,6 +1,6 @@
 """Callers: who sent a request, what their role allows, and which projects they reach.
 
-    Frame.key ──access list──► Caller ──Incoming.caller──► the door (rights, names) ──► the core (things, lists, sums)
+    Frame.key ──access list──► Caller ──Incoming.caller──► checks (rights, names) ──► the core (things, lists, sums)
 
 The daemon makes a caller of each name in the access file; without keys every peer is ``EVERYBODY``.
 """

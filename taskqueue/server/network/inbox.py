@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import Final
 
-from taskqueue.access.door import Callers, Everybody, check_projects, check_right, spoken_for, who_is
+from taskqueue.access.checks import Callers, Everybody, check_projects, check_right, spoken_for, who_is
 from taskqueue.core.request_rule import SLOW_MS
 from taskqueue.core.request_rules import slow_ms
 from taskqueue.errors import Rejected

@@ -1,4 +1,4 @@
-"""Projects at the door: a request that names one outside of its key's is refused, and of a batch such items."""
+"""Projects of a key: a request that names one outside is refused, and of a batch such items."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgpack
 import pytest
 from msgspec import inspect
 
-from taskqueue.access.door import check_projects
+from taskqueue.access.checks import check_projects
 from taskqueue.errors import MAX_REASON_CHARS, Rejected
 from taskqueue.protocol.callers import Caller, Scope
 from taskqueue.protocol.codec import decode_request, encode
@@ -77,7 +77,7 @@ def incoming(request: AnyRequest, flaws: dict[tuple[int, ...], Flaw] | None = No
 
 
 def check(one: Incoming, *patterns: str) -> str:
-    """Send a request through the door as a fetcher with these patterns; by default those of the examples."""
+    """Check a request of a fetcher with these patterns; by default those of the examples."""
     scope = Scope(patterns or ("news*", "shops"))
     return check_projects(Caller("web1", "fetcher"), scope, one)
 

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from taskqueue.access.door import check_right
+from taskqueue.access.checks import check_right
 from taskqueue.access.rights import TYPE_RIGHTS, right_of
 from taskqueue.core.request_rules import ROWS
 from taskqueue.errors import Rejected

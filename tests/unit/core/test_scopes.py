@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from taskqueue.access.door import check_right
+from taskqueue.access.checks import check_right
 from taskqueue.core.moves.change_log import NAMES_MOST
 from taskqueue.core.requests.watch import ROWS_A_TURN
 from taskqueue.errors import Rejected

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from taskqueue.access.door import Everybody
+from taskqueue.access.checks import Everybody
 from taskqueue.access.rights import request_name
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.callers import Caller, Role

@@ -11,7 +11,7 @@ import msgpack
 import pytest
 import zmq
 
-from taskqueue.access.door import Everybody
+from taskqueue.access.checks import Everybody
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.callers import Caller
 from taskqueue.protocol.fields import Peer

@@ -1,4 +1,4 @@
-"""Small application behind the real gate, with a real access file, of which a daemon's door says who a user is.
+"""Small application behind the real gate, with a real access file, of which a daemon says who a user is.
 
 site()                        on loopback without keys; site(host="0.0.0.0", hosts=(...), proxies=(...)) elsewhere
 site(keys=True)               beside a daemon with keys
@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from taskqueue.access import access_file
-from taskqueue.access.door import who_is
+from taskqueue.access.checks import who_is
 from taskqueue.access.key_file import make_key
 from taskqueue.protocol.daemon import WhoIs, WhoReply
 from taskqueue.server.network.key_ring import KeyRing

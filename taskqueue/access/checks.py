@@ -1,4 +1,4 @@
-"""Refuses what a request's caller may not do: by its role, and by the projects that it reaches.
+"""Checks whether a caller may make a request, by its role, and by the projects that it reaches.
 
     Frame.key ──► Caller ──for: a name──► Caller of that name ──role──► projects ──► the core, without items outside
                      └──────────────────────────┴──────────────┴───► Rejected("forbidden")
