@@ -11,7 +11,7 @@
               put-offs from now on
     6 ──► 7   nothing is rewritten: records may have the time of the first push from now on; older versions can't
               read it
-    7 ──► 8   overrides of ``project-set`` are in tables, ``slot`` and ``keep``: see ``setting_names``
+    7 ──► 8   overrides of ``project-set`` are in tables, ``slot`` and ``keep``: see ``former_setting_names``
     8 ──► 9   nothing is rewritten: sessions may have an owner from now on, whom older versions would forget
     9 ──► 10  nothing is rewritten: ready tasks may lie newest first from now on; older versions can't read it
     10 ──► 11 nothing is rewritten: schedules may have ``repeat``, tasks a job, or run ``only`` after a failure,
@@ -34,8 +34,8 @@ from taskqueue.protocol.values import Attempt
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import Migrations
+from taskqueue.store.records.former_setting_names import renamed
 from taskqueue.store.records.reading import decode_record
-from taskqueue.store.records.setting_names import renamed
 from taskqueue.store.records.slot_spellings import join_spellings
 from taskqueue.texts.error_texts import cut_text
 

@@ -39,8 +39,8 @@ from taskqueue.settings.description import Description, described
 from taskqueue.settings.settings import Settings
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import BELOW_TASK, decode_mark, task_key, tasks_of
+from taskqueue.store.records.former_setting_names import renamed
 from taskqueue.store.records.reading import decode_record
-from taskqueue.store.records.setting_names import renamed
 
 VERSION: Final = 7
 """Version of the fields."""
@@ -49,7 +49,7 @@ READABLE: Final = (1, 2, 3, 4, 5, 6, VERSION)
 """Versions that can be imported.
 
 1 had no history of events, 2 no results of tasks, 3 no edges between them, 4 no facts about fetched pages, 5 other
-names of settings (``setting_names``), 6 no attempts of tasks.
+names of settings (``former_setting_names``), 6 no attempts of tasks.
 """
 
 NO_ATTEMPTS_MOST: Final = 6
