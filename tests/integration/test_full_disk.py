@@ -26,8 +26,8 @@ from taskqueue.protocol.choices import TaskState
 from taskqueue.store.contract import Batch
 from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META
 from taskqueue.store.rocksdb.rocks_store import RocksStore
-from tests.free_address import free_address
 from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory, Peer, PeerFactory
+from tests.integration.free_address import free_address
 from tests.integration.nursery import Forked, run_forked
 from tests.integration.small_disk import QuotaDisk, SmallDisk, may_mount, mounted
 

@@ -29,8 +29,8 @@ from taskqueue.access.key_file import KeyFile, make_key, server_key, write_new_k
 from taskqueue.client.connection.connection import present_key
 from taskqueue.protocol.callers import Role
 from tests import zmtp
-from tests.free_address import free_address
 from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory, authorised
+from tests.integration.free_address import free_address
 
 SOON = 0.5
 """Seconds after which a client that waits for nothing gives up an unreachable daemon."""

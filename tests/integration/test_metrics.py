@@ -23,8 +23,8 @@ from taskqueue.web import metrics
 from taskqueue.web.main import make_app
 from taskqueue.web.metrics import DAEMON_METRICS, PROJECT_METRICS, UP, Metric
 from taskqueue.web.options import WebOptions
-from tests.free_address import free_address
 from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory
+from tests.integration.free_address import free_address
 from tests.integration.nursery import Forked
 from tests.prometheus import Prometheus
 from tools import reference

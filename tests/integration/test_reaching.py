@@ -16,8 +16,8 @@ import pytest
 
 from taskqueue import Client, RequestTimeout
 from taskqueue.defaults import START_DAEMON
-from tests.free_address import free_address
 from tests.integration.conftest import WAIT_SECONDS, DaemonFactory, PeerFactory
+from tests.integration.free_address import free_address
 from tests.integration.nursery import run_forked
 from tests.integration.small_disk import QuotaDisk
 

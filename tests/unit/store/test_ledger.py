@@ -77,9 +77,9 @@ from taskqueue.store.records.layout import (
     encode_spec,
     error_at,
 )
-from tests.fields import fields_of
 from tests.memory_store import Disk, MemoryStore
 from tests.unit.store.conftest import Crawl
+from tests.unit.store.fields import fields_of
 
 P = 7
 BODY = Raw(b"\x81\xa5fetch\xc0")

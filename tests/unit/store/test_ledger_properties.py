@@ -30,8 +30,8 @@ from taskqueue.protocol.values import Attempt, NewTask, Schedule
 from taskqueue.store.contract import Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records.layout import FAMILIES, LAST_KEY
-from tests.fields import fields_of
 from tests.memory_store import Disk, MemoryStore
+from tests.unit.store.fields import fields_of
 
 PROJECTS = (1, 2)
 OVER = (SUCCESS, FAILED, CANCELLED)

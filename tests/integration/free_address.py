@@ -7,10 +7,7 @@ import socket
 
 
 def free_address() -> str:
-    """Return HOST:PORT of a free port; the host is a loopback address that only this process uses, so that no other
-    test can
-    listen there meanwhile.
-    """
+    """Return HOST:PORT of a free port, on a loopback address of this process, where no other test can listen."""
     pid = os.getpid()
     host = f"127.{64 + (pid >> 16)}.{pid >> 8 & 255}.{pid & 255}"
     with socket.create_server((host, 0)) as free:
