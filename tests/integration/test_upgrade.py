@@ -8,7 +8,7 @@ from pathlib import Path
 from taskqueue import Client
 from tests.integration.conftest import ROOT, WAIT_SECONDS, DaemonFactory, PeerFactory
 
-STORE = ROOT / "tests" / "release_0_1_0" / "store.tar.xz"
+STORE = ROOT / "tests" / "former_stores" / "release_0_1_0" / "store.tar.xz"
 
 
 def test_a_store_of_the_last_release_goes_on_where_that_was_killed(

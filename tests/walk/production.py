@@ -42,7 +42,7 @@ PROGRAM: Final = "/opt/taskqueue/bin/taskqueue"
 UNIT: Final = ROOT / "conf" / "taskqueue.service"
 WORKER_UNIT: Final = ROOT / "conf" / "taskqueue-worker@.service"
 WATCH: Final = ROOT / "docs" / "howto" / "watch.md"
-FORMER_STORE: Final = ROOT / "tests" / "release_0_1_0" / "store.tar.xz"
+FORMER_STORE: Final = ROOT / "tests" / "former_stores" / "release_0_1_0" / "store.tar.xz"
 NOT_SOURCES: Final = (".git", ".venv*", "build", "dist", "data", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
 ALERT_SECONDS: Final = 180.0
 """Longest wait for an alert: some hold for a minute before they fire."""

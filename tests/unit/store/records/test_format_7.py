@@ -1,4 +1,4 @@
-"""A store, a backup and exports of format 7, in ``tests/format_7``, have their settings by the present names."""
+"""A store, a backup and exports of format 7, in ``tests/former_stores``, have their settings by the present names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from taskqueue.store.tools.importer import import_lines
 from taskqueue.store.tools.store_stats import project_records
 from tests.memory_store import Disk, MemoryStore
 
-FORMAT_7 = Path(__file__).parents[3] / "format_7"
+FORMAT_7 = Path(__file__).parents[3] / "former_stores" / "format_7"
 
 SAID: dict[str, dict[str, Any]] = {
     "news": {
