@@ -25,7 +25,7 @@ from taskqueue.protocol.tasks import Done, NewTasks, NewTasksReply, TaskCancel, 
 from taskqueue.protocol.values import NewTask, TaskFilter, TaskReport
 from taskqueue.settings.settings import CoreConfig
 from tests.nightly import TIMES
-from tests.simulation.rule3 import compare_with_store
+from tests.simulation.reloads import compare_with_store
 from tests.unit.core.conftest import WALL, Fetcher, World, body_of, ref, task
 
 TASKIDS = [f"t{number:02}" for number in range(24)]

@@ -36,7 +36,7 @@ from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records.layout import ORDERS, decode_lease, project_key
 from tests.simulation.laws import Round
-from tests.simulation.rule3 import compare_with_store, snapshot_equals_reload
+from tests.simulation.reloads import compare_with_store, snapshot_equals_reload
 from tests.simulation.storage import Fault, FaultyStore
 from tests.simulation.world import Crash, Violation
 

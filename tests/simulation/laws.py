@@ -8,27 +8,27 @@ S4   a token is counted at most once, and only while it is the task's; none is g
 S5   a reply is sent only after its writes; a repeated request gets an equal reply
 S6   in any t seconds a project dispatches at most burst + rate * t, across restarts   (paces)
 S7   a fetcher never has, or works on, more than its capacity, nor gets unwanted tasks   (leases)
-S8   the scheduler equals one that is loaded from the store, order included            (rule3)
+S8   the scheduler equals one that is loaded from the store, order included            (reloads)
 S9   the scheduler's own check finds no problem                                        (host)
 S10  a scheduler that was succeeded writes nothing
 S11  a delayed task is not dispatched before its time, nor a task that a rerun keeps before its release
-S12  the store is consistent                                                           (rule3)
+S12  the store is consistent                                                           (reloads)
 S13  no slot dispatches before its time, across restarts
 S14  no slot has more processing tasks than its maximum
-S15  no slot takes more new tasks than its maximum, nor fewer                          (hosts)
+S15  no slot takes more new tasks than its maximum, nor fewer                          (slots)
 S16  with synced hand-outs no task leaves for a fetcher before its lease is on disk
 L1   in calm, every accepted task ends                                                 (play)
 L2   the scheduler never sleeps past due work                                          (sleep)
 L3   the scheduler is awake only if there is work                                      (sleep)
-F1 F2 C1 C2 C3   ends of projects, their processing tasks, runs of entries    (crowds)
+F1 F2 C1 C2 C3   ends of projects, their processing tasks, runs of entries    (projects)
 F3   each task that fails for good leads to one task of ``on_failure``, in its commit
-O1   a bulk operation changes each old task that it selects once              (bulks)
-O2   an undo gives tasks back what they were, unless they have changed since  (bulks)
+O1   a bulk operation changes each old task that it selects once              (operations)
+O2   an undo gives tasks back what they were, unless they have changed since  (operations)
 B1 to B3   what an attempt leaves to the next, and its new tasks with their jobs    (attempts)
-A1   each failed attempt is written to the failures in the turn that ends it          (failed)
+A1   each failed attempt is written to the failures in the turn that ends it          (failures)
 R1   only tasks that finished longer ago than their project keeps them are dropped; forgotten only if it says so
 G1 to G7   dependent tasks run after their parents, once                      (edges)
-W1 to W4   each task of a flow that is accepted is made once; a tick of a graph has one flow  (streams)
+W1 to W4   each task of a flow that is accepted is made once; a tick of a graph has one flow  (flows)
 I1   an import brings each part of its export once                                     (importers)
 N1   a draining fetcher gets no new task, and its welcome says so                      (drains)
 H1   free, running and hung places of a fetcher are those of its hello                 (places)
@@ -75,20 +75,20 @@ from taskqueue.core.model.task import (
 from taskqueue.core.model.task import OVER as ENDED
 from taskqueue.settings.settings import CoreConfig
 from tests.simulation.attempts import Attempts
-from tests.simulation.bulks import Bulks, Undone, Undos
-from tests.simulation.crowds import Crowds
 from tests.simulation.drains import Drains
 from tests.simulation.edges import Edges
-from tests.simulation.failed import wrong_failures
-from tests.simulation.hosts import Hosts
+from tests.simulation.failures import wrong_failures
+from tests.simulation.flows import Flows
 from tests.simulation.importers import Imports, ends_live
 from tests.simulation.leases import Leases
+from tests.simulation.operations import Bulks, Undone, Undos
 from tests.simulation.outcomes import by_request, first_task, follow_ups, outcomes
 from tests.simulation.paces import Paces
 from tests.simulation.places import Places
+from tests.simulation.projects import Projects
 from tests.simulation.ranks import HandOut, Ranks
 from tests.simulation.sleep import Sleep
-from tests.simulation.streams import Streams
+from tests.simulation.slots import Slots
 from tests.simulation.tasks import ON_FAILURE, ON_FINISHED, ends_by_itself, recurs
 from tests.simulation.truth import EPSILON, Answer, Facts, Held, Name, Truth
 from tests.simulation.world import Violation, World
@@ -150,17 +150,17 @@ class Judge:
         self.truth = Truth()
         self.paces = Paces(world, self.truth, config)
         self.sleep = Sleep(world, self.truth, self.paces)
-        self.crowds = Crowds(self.truth, self.paces)
+        self.projects = Projects(self.truth, self.paces)
         self.bulks = Bulks(self.truth)
         self.undos = Undos(self.truth)
         self.leases = Leases(world, self.truth)
-        self.hosts = Hosts(world, self.truth)
+        self.slots = Slots(world, self.truth)
         self.attempts = Attempts(self.truth)
         self.drains = Drains(self.truth, world.secret)
         self.ranks = Ranks(world, self.truth, self.paces)
         self.places = Places(world, self.truth)
         self.edges = Edges(self.truth)
-        self.streams = Streams(self.truth, self.paces)
+        self.flows = Flows(self.truth, self.paces)
         self.imports = Imports(self.truth)
         self._waiting: dict[tuple[bytes, int], Message] = {}
         self.handed = 0
@@ -197,8 +197,8 @@ class Judge:
         self.imports.begin()
         self.places.begin(turn.requests, missed=bool(turn.missed))
         self.leases.end_by_time()
-        self.crowds.looked(turn.now)
-        self.streams.looked(turn.now)
+        self.projects.looked(turn.now)
+        self.flows.looked(turn.now)
         self._push_own(turn)
         if self._config is not None:
             self.paces.configured(self._config)
@@ -254,7 +254,7 @@ class Judge:
         self.leases.restarted(same_boot=same_boot)
         self.drains.restarted()
         self.ranks.restarted()
-        self.hosts.restarted()
+        self.slots.restarted()
 
     def leaving(self, session: str, message: Message, knows: Callable[[int, str], bool]) -> None:
         """Judge a message that leaves for a client; ``knows`` asks the store for a task, by its project's number."""
@@ -307,32 +307,32 @@ class Judge:
 
     def _push_own(self, turn: Round) -> None:
         """Record the scheduler's own pushes, which come before the turn's requests."""
-        for project in self.crowds.begun(turn):
+        for project in self.projects.begun(turn):
             if self.has_finisher(project):
                 self._become_pushed(Name(project, ON_FINISHED))
                 is_dropped = self.truth.projects[project].number in (*turn.kept.cleared, *turn.kept.dropped_projects)
                 if not is_dropped and not any(move[0].taskid == ON_FINISHED for move in turn.kept.moves):
                     self._fail("F2", project, f"{project} has finished, and its {ON_FINISHED} is not touched")
-        for name, surely in self.crowds.pushed(turn):
+        for name, surely in self.projects.pushed(turn):
             if surely:
                 self._become_pushed(name)
             elif any(move[0].taskid == name.taskid for move in turn.kept.moves):
                 self._widen(name, WAITING)
                 self.attempts.made(name)
-                self.crowds.fed(name.project)
+                self.projects.fed(name.project)
 
         self._submit_graphs(turn)
 
     def _submit_graphs(self, turn: Round) -> None:
         """Record the tasks of flows that cron entries have submitted."""
         numbers = {facts.number: name for name, facts in self.truth.projects.items()}
-        for name, item in self.streams.submitted(turn, numbers):
+        for name, item in self.flows.submitted(turn, numbers):
             if self._states(name) != {UNKNOWN}:
                 self._fail("W4", name.taskid, "it is made, but it is known")
             self._may_be[name] = frozenset((WAITING,))
             self.attempts.made(name)
             self.edges.pushed(name, "new", item)
-            self.crowds.fed(name.project)
+            self.projects.fed(name.project)
 
     def has_finisher(self, project: str) -> bool:
         """Whether the project pushes a task when it finishes."""
@@ -343,7 +343,7 @@ class Judge:
         may_be = self._states(name)
         self.attempts.made(name)
         if name.taskid != ON_FINISHED:
-            self.crowds.fed(name.project)
+            self.projects.fed(name.project)
         if LEASED in may_be:
             self._put(self.truth.deferred, name, True)
             self._may_be[name] = may_be | {WAITING, LEASED}
@@ -419,7 +419,7 @@ class Judge:
             self._become(name, outcome, request["tasks"][index])
             self.attempts.pushed(name, outcome, request["tasks"][index])
             self.edges.pushed(name, outcome, request["tasks"][index])
-            self.hosts.pushed(name, outcome, codes.get(index, ""))
+            self.slots.pushed(name, outcome, codes.get(index, ""))
 
     def _hear_import(self, request: Message, reply: Message) -> None:
         for name, item in self.imports.stepped(request, reply):
@@ -428,7 +428,7 @@ class Judge:
             self._may_be[name] = frozenset((WAITING if ends_live(item) else OVER,))
             self.attempts.pushed(name, "new", item)
             if ends_live(item):
-                self.crowds.fed(name.project)
+                self.projects.fed(name.project)
 
     def _hear_done(self, request: Message, reply: Message) -> None:
         came_out = iter(follow_ups(request, reply))
@@ -449,7 +449,7 @@ class Judge:
                 self._become(follow_up, became, new)
                 self.attempts.pushed(follow_up, became, new, job)
                 self.edges.pushed(follow_up, became, new)
-                self.hosts.pushed(follow_up, became)
+                self.slots.pushed(follow_up, became)
 
     def _hear_tokens(self, request: Message, reply: Message) -> None:
         for token in [lease["token"] for lease in request["leases"]]:
@@ -475,7 +475,7 @@ class Judge:
             if outcome == "done":
                 self._revoke(name)
                 self._may_be[name] = frozenset((become,))
-                self.crowds.fed(name.project)
+                self.projects.fed(name.project)
                 (self.edges.cancelled if become == OVER else self.edges.retried)(name)
                 if become == WAITING:
                     self.edges.ran_by_hand(name)
@@ -494,7 +494,7 @@ class Judge:
         if action not in ("clear", "reset", "delete"):
             return
         self._put(self.truth.dropped_at, project, self._world.clock.now)
-        self.hosts.cleared(project)
+        self.slots.cleared(project)
         facts = self.truth.projects.get(project)
         is_empty = project in self._deleted or project in self._reset
         if action == "reset" and facts is not None and project not in self._deleted:
@@ -503,7 +503,7 @@ class Judge:
             self.imports.dropped(project)
             self._deleted.add(project)
             self._reset.pop(project, None)
-        self.crowds.emptied(project, is_gone=action == "delete")
+        self.projects.emptied(project, is_gone=action == "delete")
         names = [name for name in (*self.truth.tasks, *self._may_be) if name.project == project]
         for name in dict.fromkeys(names):
             may_be = self._states(name)
@@ -527,11 +527,11 @@ class Judge:
         self.drains.acted(request)
 
     def _hear_stage(self, request: Message, reply: Message) -> None:
-        self.streams.staged(request, reply)
+        self.flows.staged(request, reply)
 
     def _hear_hold(self, request: Message, reply: Message) -> None:
         until = self._wall + request["seconds"] if request["seconds"] else 0.0
-        self.crowds.held(request["project"], request["session"], until)
+        self.projects.held(request["project"], request["session"], until)
 
     # ------------------------------------------------------------------------------------ S2, S4: outcomes
 
@@ -551,7 +551,7 @@ class Judge:
         if outcome != "merged" or name in self._may_be or not self._is_held(name):
             self._may_be[name] = after
         if after != {OVER} and outcome != "merged":
-            self.crowds.fed(name.project)
+            self.projects.fed(name.project)
 
     def _is_held(self, name: Name) -> bool:
         """Whether a rerun kept the task before this turn: only its release, a user or a replacement ends that."""
@@ -662,11 +662,11 @@ class Judge:
             self._widen(name, OVER)
         for name in self.edges.revived(turn, numbers):
             self._widen(name, WAITING)
-            self.crowds.fed(name.project)
+            self.projects.fed(name.project)
         for name in self.edges.reset(turn, numbers):
             self._revoke(name)
             self._widen(name, WAITING)
-            self.crowds.fed(name.project)
+            self.projects.fed(name.project)
         self._flow_on(turn, numbers)
         self._look_at_failures(turn, numbers)
         self.ranks.begin(turn.kept.operations)
@@ -682,10 +682,10 @@ class Judge:
         if problem := wrong_failures(turn.kept):
             self._fail("A1", "", problem)
         self.attempts.handed(turn)
-        self.crowds.written(turn, handed)
+        self.projects.written(turn, handed)
         self.imports.written(turn)
         self.ranks.turned(turn.now.wall)
-        self.hosts.turned(handed)
+        self.slots.turned(handed)
 
     def _look_at_failures(self, turn: Round, numbers: Mapping[int, str]) -> None:
         """Judge law F3, and record the tasks that were made for failed ones."""
@@ -696,7 +696,7 @@ class Judge:
             if name.taskid.startswith(ON_FAILURE) and not old_state:
                 self._may_be[name] = frozenset((WAITING,))
                 self.attempts.made(name)
-                self.crowds.fed(name.project)
+                self.projects.fed(name.project)
                 made[name._replace(taskid=name.taskid.split(".", 3)[3])] += 1
         for name, count in made.items():
             if name not in failed or count > 1 or name.taskid.startswith(ON_FAILURE):
@@ -717,9 +717,9 @@ class Judge:
 
     def _flow_on(self, turn: Round, numbers: Mapping[int, str]) -> None:
         """Judge tasks that flows have made or ended."""
-        made, ended = self.streams.step(turn, numbers)
+        made, ended = self.flows.step(turn, numbers)
         for record in turn.kept.flows:
-            self.crowds.fed(numbers[record.project])
+            self.projects.fed(numbers[record.project])
         moved = {(move[0].project, move[0].taskid) for move in turn.kept.moves}
         for name, item in made:
             may_drop = self.edges.may_drop(name, item)
@@ -747,7 +747,7 @@ class Judge:
         if action == "cancel":
             self.leases.end(self._token(name))
         elif action == "retry":
-            self.crowds.fed(name.project)
+            self.projects.fed(name.project)
             self.edges.ran_by_hand(name)
         self._may_be[name] = frozenset((after,)) if surely else self._states(name) | {after}
 
@@ -758,7 +758,7 @@ class Judge:
             return
         after = OVER if row.state in ENDED else WAITING
         if after == WAITING:
-            self.crowds.fed(name.project)
+            self.projects.fed(name.project)
         if undone.surely:
             self._may_be[name] = frozenset((after,))
         else:
@@ -839,7 +839,7 @@ class Judge:
             self.handed_to.append(name)
             self.drains.handed(task.lease.session if task.lease else "", name.taskid)
             self.paces.pay(name)
-            self.hosts.handed(name)
+            self.slots.handed(name)
             self.leases.begin(name, task)
             self.edges.handed(name)
             self.handed += 1
@@ -864,7 +864,7 @@ class Judge:
         if name in self.truth.deferred:
             self._journal.drop(self.truth.deferred, name)
             self.edges.ended(name)
-            self.crowds.fed(name.project)
+            self.projects.fed(name.project)
 
     def _write_old(self, name: Name, task: Task, turn: Round) -> None:
         """Judge a task that retention dropped whole, or down to its bare record."""

@@ -194,9 +194,9 @@ class Play:
     # ------------------------------------------------------------------------------------ the end
 
     def _is_busy(self) -> bool:
-        if self._not_over() or self.judge.crowds.owed() or self.site.host is None:
+        if self._not_over() or self.judge.projects.owed() or self.site.host is None:
             return True
-        return self.judge.edges.under_way() or self.judge.streams.under_way()
+        return self.judge.edges.under_way() or self.judge.flows.under_way()
 
     def _not_over(self) -> list[Name]:
         """List unfinished tasks; blocked ones have a law of their own."""
@@ -211,11 +211,11 @@ class Play:
     def _reckon(self) -> None:
         """Judge law L1, and law S1 against the store as another process reads it."""
         self._must_be_over(self._not_over())
-        for project in self.judge.crowds.owed():
+        for project in self.judge.projects.owed():
             raise Violation("F2", project, f"{project} has nothing left to do and has not finished")
         truth = self.judge.truth
         self.judge.edges.reckon([name for name, held in truth.tasks.items() if held.state == BLOCKED])
-        self.judge.streams.reckon()
+        self.judge.flows.reckon()
         for name in self.judge.accepted():
             if name not in truth.tasks:
                 raise Violation("S1", name.taskid, "it was accepted and is lost")
@@ -235,7 +235,7 @@ class Play:
         self.site.close()
         store = self.site.storage.open()
         self.judge.edges.reckon_with(store)
-        self.judge.streams.reckon_with(store)
+        self.judge.flows.reckon_with(store)
         ledger = Ledger(store)
         refs = {name: TaskRef(held.number, name.taskid) for name, held in self.judge.truth.tasks.items()}
         found = ledger.find(Needs(tasks=list(refs.values()))).tasks

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CHECKS: Final = 3
 
 
-class Crowds:
+class Projects:
     """Judge of projects."""
 
     def __init__(self, truth: Truth, paces: Paces) -> None:

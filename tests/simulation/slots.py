@@ -19,7 +19,7 @@ AHEAD: Final = 1.0
 """Seconds by which a task may be dispatched before its start, if several may run at once."""
 
 
-class Hosts:
+class Slots:
     """Judge of dispatches in projects that are divided by hosts."""
 
     def __init__(self, world: World, truth: Truth) -> None:

@@ -61,7 +61,7 @@ def _members(record: FlowRecord, entry: Message, staged: list[NewTask]) -> Itera
         yield item_of | {"depends_on": [f"{record.name}.{parent}" for parent in said["after"]]}
 
 
-class Streams:
+class Flows:
     """Judge of flows."""
 
     def __init__(self, truth: Truth, paces: Paces) -> None:
