@@ -17,13 +17,14 @@ from msgspec.msgpack import Decoder
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.needs import Found, FoundStage, MemberRef, StageRef
 from taskqueue.core.model.records import FlowRecord, WriteSet
-from taskqueue.core.model.task import ATTEMPTS_KEPT, OVER, SUCCESS, Task
+from taskqueue.core.model.task import SUCCESS, Task
 from taskqueue.protocol.values import Attempt, NewTask
 from taskqueue.store.contract import Batch, Entry, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import read_tasks
 from taskqueue.store.records.format import META
 from taskqueue.store.records.reading import decode_record
+from taskqueue.store.records.tasks import kept_attempts
 
 PAGE_BYTES: Final = 4 << 20
 """Bytes of staged tasks that end a page, but not before its first task."""
@@ -140,7 +141,7 @@ def _find_shown(store: Store, ref: StageRef, page: FoundStage, found: Found) -> 
     found.awaited |= awaited
     known = [found.tasks[each] for each in refs if each in found.tasks]
     page.attempts = _last_attempts(store, [task for task in known if task.state == SUCCESS])
-    page.attempts |= _kept_attempts(store, [task for task in known if task.taskid not in page.attempts])
+    page.attempts |= kept_attempts(store, [task for task in known if task.taskid not in page.attempts])
     named = [MemberRef(ref.flow, each) for task in page.tasks for each in task.depends_on if isinstance(each, str)]
     find_members(store, named, found)
 
@@ -155,14 +156,3 @@ def _last_attempts(store: Store, tasks: Sequence[Task]) -> dict[str, Attempt]:
         if value is not None
     }
     return {taskid: attempt for taskid, attempt in attempts.items() if attempt is not None}
-
-
-def _kept_attempts(store: Store, tasks: Sequence[Task]) -> dict[str, Attempt]:
-    """Return the last attempts in the histories of tasks, by taskid."""
-    run = [task for task in tasks if task.lastcrawltime or task.state in OVER]
-    keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in run]
-    return {
-        task.taskid: decode_record(layout.HISTORY, key, layout.decode_attempt, value)
-        for task, key, value in zip(run, keys, store.get(layout.HISTORY, keys), strict=True)
-        if value is not None
-    }

@@ -188,7 +188,7 @@ def find_list(store: Store, ref: ListRef) -> FoundList:
     tasks, last = _with_url(store, ref, wanted)
     if last is None and len(looked) < len(entries):
         last = int.from_bytes(looked[-1][0][-KEY_BYTES:], "big")
-    attempts = _attempts(store, tasks) if ref.attempts else {}
+    attempts = kept_attempts(store, tasks) if ref.attempts else {}
     if ref.error and ref.state in WAITING:
         pattern = glob(ref.error, ref.ignore_case)
         tasks = [task for task in tasks if error_matches(pattern, attempts.get(task.taskid, NO_ATTEMPT))]
@@ -231,7 +231,7 @@ def _last_attempts(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[li
     lacking = [place for place, error in enumerate(errors) if error is None]
     looked = len(entries) if len(lacking) <= LOOKED_UP else lacking[LOOKED_UP]
     tasks = _without_specs(store, ref, [entries[place] for place in lacking[:LOOKED_UP]])
-    attempts = _attempts(store, tasks)
+    attempts = kept_attempts(store, tasks)
     last = [replace(NO_ATTEMPT, error=error or "") for error in errors[:looked]]
     for place, task in zip(lacking, tasks, strict=False):
         last[place] = attempts.get(task.taskid, NO_ATTEMPT)
@@ -265,7 +265,7 @@ def _without_specs(store: Store, ref: ListRef, entries: list[Entry]) -> list[Tas
     return tasks
 
 
-def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, Attempt]:
+def kept_attempts(store: Store, tasks: Sequence[Task]) -> dict[str, Attempt]:
     """Return the last attempts, by taskid, of tasks that have run; final successes are not among them."""
     run = [task for task in tasks if task.lastcrawltime or task.state in OVER]
     keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in run]
