@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from taskqueue.errors import StoreError
 from taskqueue.store.contract import Batch, Family
-from taskqueue.store.records.epochs import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
-from taskqueue.store.records.format import META, Migrations, upgrade
+from taskqueue.store.records.epochs import epoch_batch, next_epoch, refuse_older
+from taskqueue.store.records.format import EPOCH_KEY, META, Migrations, upgrade
 from taskqueue.store.records.layout import FAMILIES
 from taskqueue.store.records.migrations import MIGRATIONS
 

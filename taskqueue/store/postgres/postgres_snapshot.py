@@ -17,8 +17,7 @@ from taskqueue.store.postgres.packing import unpacked_number
 from taskqueue.store.postgres.reader import Reader
 from taskqueue.store.postgres.session import SNAPSHOT, Session, Statement, Target, reading
 from taskqueue.store.postgres.tables import TABLES_VERSION, load_prefixes, table, tables_version
-from taskqueue.store.records.epochs import EPOCH_KEY
-from taskqueue.store.records.format import FORMAT_KEY, META, refuse_other
+from taskqueue.store.records.format import EPOCH_KEY, FORMAT_KEY, META, refuse_other
 from taskqueue.store.records.reading import stored_number
 
 

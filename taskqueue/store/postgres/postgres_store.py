@@ -42,15 +42,8 @@ from taskqueue.store.postgres.reader import Reader
 from taskqueue.store.postgres.session import BARRIERS, TURNS, KeyTaken, Session, Statement, Target
 from taskqueue.store.postgres.tables import SCHEDULER, find_tables, load_prefixes, make_tables, table
 from taskqueue.store.postgres.views import make_views
-from taskqueue.store.records.epochs import (
-    EPOCH_KEY,
-    SKIPPED_EPOCHS,
-    begin_unclean,
-    epoch_batch,
-    next_epoch,
-    refuse_older,
-)
-from taskqueue.store.records.format import Migrations, refuse_newer, upgrade
+from taskqueue.store.records.epochs import SKIPPED_EPOCHS, begin_unclean, epoch_batch, next_epoch, refuse_older
+from taskqueue.store.records.format import EPOCH_KEY, Migrations, refuse_newer, upgrade
 from taskqueue.store.records.layout import DATABASE_FAMILIES, IDS, ORDERS, SPECS
 from taskqueue.store.records.migrations import MIGRATIONS
 from taskqueue.store.records.reading import stored_number

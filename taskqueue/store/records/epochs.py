@@ -16,10 +16,9 @@ from typing import Final
 
 from taskqueue.errors import Fenced, StoreError
 from taskqueue.store.contract import Batch, Store
-from taskqueue.store.records.format import META
+from taskqueue.store.records.format import EPOCH_KEY, META
 from taskqueue.store.records.layout import BOOT_KEY, CLEAN_KEY
 
-EPOCH_KEY: Final = b"epoch"
 EPOCH_BITS: Final = 19
 
 

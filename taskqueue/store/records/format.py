@@ -23,8 +23,8 @@ FORMAT: Final = 11
 
 META: Final = "meta"
 FORMAT_KEY: Final = b"format"
-_EPOCH_KEY: Final = b"epoch"
-"""Key of the epoch, as in ``epochs``; a store in which an epoch has begun is not new."""
+EPOCH_KEY: Final = b"epoch"
+"""Key of the epoch; a store in which an epoch has begun is not new."""
 
 DIGITS_MOST: Final = 18
 """Digits of a decimal number in META, at most."""
@@ -77,7 +77,7 @@ def upgrade(store: Store, where: str, migrations: Migrations) -> None:
     """
     refuse_newer(store, where)
     version = _version(store, where)
-    if version is None and store.get(META, [_EPOCH_KEY])[0] is not None:
+    if version is None and store.get(META, [EPOCH_KEY])[0] is not None:
         raise Unreadable([(META, FORMAT_KEY, "it is missing")])
     if version is None:
         _mark(store, NO_EPOCH, FORMAT)

@@ -18,8 +18,7 @@ from rocksdict import AccessType, Cache, Rdict
 
 from taskqueue.store.contract import Entry, Family
 from taskqueue.store.files.file_snapshot import FileSnapshot
-from taskqueue.store.records.epochs import EPOCH_KEY
-from taskqueue.store.records.format import META, refuse_other
+from taskqueue.store.records.format import EPOCH_KEY, META, refuse_other
 from taskqueue.store.records.reading import stored_number
 from taskqueue.store.rocksdb import engine, tuning
 

@@ -25,8 +25,8 @@ from taskqueue.store.files import synced_mark
 from taskqueue.store.files.folder import Folder, log_bytes
 from taskqueue.store.files.log_recovery import recover_logs
 from taskqueue.store.files.synced_mark import SyncedMarkWriter, mark_of_opening
-from taskqueue.store.records.epochs import EPOCH_KEY, epoch_batch, next_epoch, refuse_older, skip_epochs
-from taskqueue.store.records.format import META, Migrations, refuse_newer, upgrade
+from taskqueue.store.records.epochs import epoch_batch, next_epoch, refuse_older, skip_epochs
+from taskqueue.store.records.format import EPOCH_KEY, META, Migrations, refuse_newer, upgrade
 from taskqueue.store.records.layout import FAMILIES, LAST_KEY
 from taskqueue.store.records.migrations import MIGRATIONS
 from taskqueue.store.records.reading import stored_number

@@ -25,7 +25,7 @@ from taskqueue.core.model.task import LIVE, OVER, STATE_NAMES, Task
 from taskqueue.errors import StoreError
 from taskqueue.store.contract import Family, StoreReader
 from taskqueue.store.records import layout
-from taskqueue.store.records.epochs import EPOCH_KEY
+from taskqueue.store.records.format import EPOCH_KEY
 from taskqueue.store.records.layout import PROJECT_BYTES
 from taskqueue.store.records.reading import stored_number
 

@@ -52,8 +52,8 @@ from taskqueue.store.postgres.session import TURNS, Session, Statement, Target
 from taskqueue.store.postgres.tables import SCHEDULER, table
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import decode_mark, edge_keys, tasks_of
-from taskqueue.store.records.epochs import EPOCH_BITS, EPOCH_KEY, SKIPPED_EPOCHS
-from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META
+from taskqueue.store.records.epochs import EPOCH_BITS, SKIPPED_EPOCHS
+from taskqueue.store.records.format import EPOCH_KEY, FORMAT, FORMAT_KEY, META
 from taskqueue.store.records.layout import AWAITED, HAS_RESULT
 from taskqueue.store.records.operations import rows_of
 from taskqueue.store.records.reading import pages

@@ -45,8 +45,8 @@ from taskqueue.store.files.file_snapshot import sync_folder
 from taskqueue.store.files.folder import LOG, MANIFEST, TABLE, exclusive_lock
 from taskqueue.store.files.integrity import damage_of, is_damage
 from taskqueue.store.records import layout
-from taskqueue.store.records.epochs import EPOCH_KEY, skip_epochs
-from taskqueue.store.records.format import META
+from taskqueue.store.records.epochs import skip_epochs
+from taskqueue.store.records.format import EPOCH_KEY, META
 from taskqueue.store.records.layout import AWAITED
 from taskqueue.store.records.reading import PAGE
 from taskqueue.store.rocksdb.rocks_store import RocksStore

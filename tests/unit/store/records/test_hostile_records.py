@@ -21,8 +21,7 @@ from taskqueue.store.files.log_records import record_bytes
 from taskqueue.store.files.manifest import read_manifest
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
-from taskqueue.store.records.epochs import EPOCH_KEY
-from taskqueue.store.records.format import FORMAT_KEY, META
+from taskqueue.store.records.format import EPOCH_KEY, FORMAT_KEY, META
 from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 from taskqueue.store.tools.consistency import check
 from taskqueue.store.tools.export_format import JSON, MESSAGEPACK

@@ -14,8 +14,8 @@ from taskqueue.errors import FormatError, StoreError
 from taskqueue.store.contract import Batch
 from taskqueue.store.files.file_snapshot import FileSnapshot
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.records.epochs import EPOCH_BITS, EPOCH_KEY, SKIPPED_EPOCHS
-from taskqueue.store.records.format import FORMAT_KEY, META
+from taskqueue.store.records.epochs import EPOCH_BITS, SKIPPED_EPOCHS
+from taskqueue.store.records.format import EPOCH_KEY, FORMAT_KEY, META
 from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.backup import back_up, restore
