@@ -36,6 +36,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from taskqueue import Client
+from taskqueue.defaults import DAEMON_PORT, WEB_PORT
 from taskqueue.demo.processes import Processes, locked
 from taskqueue.demo.site import LOOPBACK, MISSING, bundled_pages, served
 from taskqueue.errors import ConfigError, RequestTimeout, TaskQueueError
@@ -52,10 +53,8 @@ FETCHERS = ("fetcher-1", "fetcher-2")
 CONCURRENCY = 8
 """Pages that each fetcher fetches at once."""
 
-DAEMON_PORT = 7400
-WEB_PORT = 7401
 SITE_PORT = 7480
-"""Preferred ports; if one is taken, any free port is used."""
+"""Preferred port; if it is taken, or that of daemon or dashboard, any free port is used instead."""
 
 WEB_NEEDS = ("jinja2", "starlette", "uvicorn")
 

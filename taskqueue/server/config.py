@@ -33,6 +33,7 @@ from msgspec import Meta, Struct, field, to_builtins
 
 from taskqueue.calendar import Calendar
 from taskqueue.core.model.events import EVENT_KINDS, EventKind
+from taskqueue.defaults import URL
 from taskqueue.errors import ConfigError, SettingError
 from taskqueue.protocol.callers import UserRole
 from taskqueue.protocol.choices import NAME_WORDS
@@ -89,7 +90,7 @@ class DaemonSection(Struct, frozen=True):
         web: HOST:PORT where the daemon's own web process listens; empty for none.
     """
 
-    bind: Addresses = ("tcp://127.0.0.1:7400",)
+    bind: Addresses = (URL,)
     keys: str = ""
     insecure: bool = False
     ipc_role: UserRole = "admin"

@@ -6,14 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Final
 
 from taskqueue.access.key_file import KeyFile
+from taskqueue.defaults import METRICS_PROJECTS, WEB_HOST, WEB_PORT
 from taskqueue.protocol.callers import Role
-
-DEFAULT_HOST: Final = "127.0.0.1"
-DEFAULT_PORT: Final = 7401
-DEFAULT_METRICS_PROJECTS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +75,11 @@ class WebOptions:
     """
 
     daemon_url: str
-    host: str = DEFAULT_HOST
-    port: int = DEFAULT_PORT
+    host: str = WEB_HOST
+    port: int = WEB_PORT
     name: str = "web"
     timeout: float = 5.0
     access: AccessOptions = field(default_factory=AccessOptions)
     patience: Patience = field(default_factory=Patience)
-    metrics_projects: int | None = DEFAULT_METRICS_PROJECTS
+    metrics_projects: int | None = METRICS_PROJECTS
     key: Path | KeyFile | None = None

@@ -17,6 +17,7 @@ import click
 from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.output.json_output import json_option, print_object
+from taskqueue.defaults import WEB_ADDRESS
 from taskqueue.protocol.daemon import DaemonStatus
 from taskqueue.terminal.lines import say
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from taskqueue.protocol.daemon import DaemonPoint
 
 Command = TypeVar("Command", bound=Callable[..., object])
-
-WEB_ADDRESS = "127.0.0.1:7401"
 
 
 @click.group()

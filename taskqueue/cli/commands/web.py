@@ -12,6 +12,7 @@ from typing import TypeVar
 import click
 
 from taskqueue.cli.input.daemon import address_option, key_for
+from taskqueue.defaults import METRICS_PROJECTS, WEB_ADDRESS
 from taskqueue.protocol.callers import USER_ROLES, Role
 
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -118,10 +119,6 @@ def access_options(command: Command) -> Command:
     return command
 
 
-BIND = "127.0.0.1:7401"
-METRICS_PROJECTS = 50
-
-
 class MissingExtra(click.ClickException):
     """A package of an extra that is not installed."""
 
@@ -130,7 +127,9 @@ class MissingExtra(click.ClickException):
 
 @web.command()
 @address_option
-@click.option("--bind", metavar="HOST:PORT", default=BIND, show_default=True, help="Address to listen at; port 0: any.")
+@click.option(
+    "--bind", metavar="HOST:PORT", default=WEB_ADDRESS, show_default=True, help="Address to listen at; port 0: any."
+)
 @access_options
 @click.option(
     "--metrics-projects",
@@ -188,7 +187,7 @@ def start(
 
     host, _, port = bind.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise click.BadParameter(f'"{bind}" is no HOST:PORT, such as {BIND}', param_hint="--bind")
+        raise click.BadParameter(f'"{bind}" is no HOST:PORT, such as {WEB_ADDRESS}', param_hint="--bind")
     if proxy_header and not proxies:
         raise click.UsageError("--proxy-header needs --trust-proxy: from anywhere else anybody could send it")
     if (root := root_path_of(root_path)) is None:
