@@ -80,12 +80,10 @@ class DamagedRows:
 ROWS_MOST: Final = 10_000
 """Damaged rows that a daemon tolerates in the store and in one turn; with more it stops, so that an operator looks."""
 
-STATE_OF: Final[dict[Family, int]] = {family: state for state, family in layout.ORDERS.items()}
-
 KEPT_IN_PLACE: Final = frozenset((layout.IDS, layout.PROJECTS))
 
 _SET_ASIDE: Final = frozenset((
-    *STATE_OF, layout.SPECS, layout.DEFERRED, layout.HISTORY, layout.RESULTS, layout.COUNTERS, layout.BUCKETS,
+    *layout.STATE_OF, layout.SPECS, layout.DEFERRED, layout.HISTORY, layout.RESULTS, layout.COUNTERS, layout.BUCKETS,
     layout.SESSIONS, layout.OUTCOMES, layout.OPERATIONS, layout.MEMBERS, layout.FAILURES, layout.LOG, layout.POINTS,
     layout.UNDO_ROWS,
 ))  # fmt: skip
@@ -163,7 +161,7 @@ class Quarantine:
 
     def orders(self) -> list[SetAside]:
         """Return the order entries to set aside, each once until it is written."""
-        rows = [] if self._rows is None else [row for row in self._rows if row.family in STATE_OF]
+        rows = [] if self._rows is None else [row for row in self._rows if row.family in layout.STATE_OF]
         new = [row for row in rows if (row.family, row.key) not in self._delivered]
         self._delivered.update((row.family, row.key) for row in new)
         return [_place(row) for row in new]
@@ -187,7 +185,7 @@ class Quarantine:
         """Move damaged rows to DAMAGED; order entries only if the core took them out and they are not rewritten."""
         taken = {(layout.ORDERS[each.state], layout.order_key(each.project, each.place)) for each in set_aside}
         for row in self._rows or ():
-            if row.family not in _SET_ASIDE or (row.family in STATE_OF and (row.family, row.key) not in taken):
+            if row.family not in _SET_ASIDE or (row.family in layout.STATE_OF and (row.family, row.key) not in taken):
                 continue
             if any(key == row.key for key, _ in batch.puts.get(row.family, ())):
                 continue
@@ -199,7 +197,7 @@ class Quarantine:
     @property
     def has_rows(self) -> bool:
         """Whether there are rows to be set aside even if the turn writes nothing else."""
-        return any(row.family in _SET_ASIDE and row.family not in STATE_OF for row in self._rows or ())
+        return any(row.family in _SET_ASIDE and row.family not in layout.STATE_OF for row in self._rows or ())
 
     def written(self) -> None:
         """Forget all skipped rows after a commit; those still damaged are found again."""
@@ -209,7 +207,7 @@ class Quarantine:
 
     def _keep(self, family: Family, key: bytes) -> None:
         self.kept += 1
-        if family in STATE_OF:
+        if family in layout.STATE_OF:
             self._limbo.add((family, key))
 
     def _pass_over(self, error: Unreadable) -> None:
@@ -252,7 +250,7 @@ class Quarantine:
 
 
 def _place(row: DamagedRow) -> SetAside:
-    state, number = STATE_OF[row.family], layout.project_of(row.key)
+    state, number = layout.STATE_OF[row.family], layout.project_of(row.key)
     place = int.from_bytes(row.key[len(layout.project_key(0)) :], "big")
     return SetAside(number, state, place, _is_apart(number, state, row.value), row.reason)
 

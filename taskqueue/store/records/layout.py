@@ -138,6 +138,7 @@ SLOTS_WAITING: Final = "slots_waiting"
 
 ORDERS: Final[dict[int, Family]] = {state: "leases" if state == PROCESSING else STATE_NAMES[state] for state in STATES}
 """Family that stores each state's order, with the state's name, except that of processing tasks."""
+STATE_OF: Final[dict[Family, int]] = {family: state for state, family in ORDERS.items()}
 
 PROJECT_FAMILIES: Final[tuple[Family, ...]] = (
     PROJECTS, IDS, SPECS, *ORDERS.values(), DEFERRED, HISTORY, RESULTS, COUNTERS,

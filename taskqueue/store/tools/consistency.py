@@ -147,14 +147,13 @@ def _lease_reason(e: Seen) -> Told:
 
 def _record_reason(e: Seen) -> Told:
     """Compare a record with its entry: a waiting task's entry is its record; others name their place."""
-    state = _STATES[e.family]
+    state = layout.STATE_OF[e.family]
     is_wrong = e.spec_of is not None and e.record != e.value if state in WAITING else not e.is_here
     return is_wrong and f"{e.says}; an entry says {STATE_NAMES[state]}"
 
 
-_STATES: Final = {family: state for state, family in layout.ORDERS.items()}
 _LEASES: Final = layout.ORDERS[PROCESSING]
-_WAITING: Final = [family for family, state in _STATES.items() if state in WAITING]
+_WAITING: Final = [family for family, state in layout.STATE_OF.items() if state in WAITING]
 _OVER: Final = [layout.ORDERS[state] for state in OVER]
 
 RULES: Final = (
@@ -267,7 +266,7 @@ class _Check:
             family: self._leases
             if family == _LEASES
             else partial(self._waiting if state in WAITING else self._over, state)
-            for family, state in _STATES.items()
+            for family, state in layout.STATE_OF.items()
         }
         others = {layout.IDS: self._ids, layout.SPECS: self._specs, layout.DEFERRED: self._deferred}
         self._each({**orders, **others, layout.HISTORY: self._history, layout.RESULTS: self._results})

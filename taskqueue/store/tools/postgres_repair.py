@@ -43,7 +43,7 @@ from taskqueue.errors import Damaged, StoreError
 from taskqueue.protocol.values import Attempt
 from taskqueue.store.batch import batch_of
 from taskqueue.store.contract import Batch, Entry, Family
-from taskqueue.store.damaged_rows import STATE_OF, DamagedRow
+from taskqueue.store.damaged_rows import DamagedRow
 from taskqueue.store.postgres.checksums import checksums, matches
 from taskqueue.store.postgres.fence import read_position
 from taskqueue.store.postgres.packing import unpacked_number
@@ -251,7 +251,7 @@ class _Mending:
 
     def _project(self, record: ProjectRecord) -> None:
         before = self._mended.found
-        for state in STATE_OF.values():
+        for state in layout.STATE_OF.values():
             self._order(record, state)
         damaged_ids = self._ids(record)
         if damaged_ids:
