@@ -19,8 +19,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from benchmarks.harness import Column, Report
-from benchmarks.store import PROJECT, batches_of, count_of, finish, hand_out, is_delayed, made_up, settle
+from benchmarks.harness import Column, Report, count_of
+from benchmarks.store import PROJECT, batches_of, finish, hand_out, is_delayed, made_up, settle
 from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.model.task import Task
 from taskqueue.protocol.values import Attempt, TaskCounts

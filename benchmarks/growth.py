@@ -25,7 +25,7 @@ from typing import Final
 
 from benchmarks.builds import add_option_of_one, only_build
 from benchmarks.growing import Growing, peak_bytes, settle
-from benchmarks.harness import Column, Goal, Plot, Report, parser
+from benchmarks.harness import Column, Goal, Plot, Report, count_of, parser
 from benchmarks.processes import stay_on
 from benchmarks.traffic import BODY_BYTES
 
@@ -74,12 +74,6 @@ def parse() -> argparse.Namespace:
     made.add_argument("--only", choices=("known", "pending"))
     add_option_of_one(made)
     return made.parse_args()
-
-
-def count_of(text: str) -> int:
-    """Parse ``10m``, ``100k``, ``5000``."""
-    factor = {"k": 1000, "m": 1_000_000}.get(text[-1:].lower(), 1)
-    return int(text.rstrip("kKmM")) * factor
 
 
 # ------------------------------------------------------------------------------------------------ the two

@@ -219,6 +219,12 @@ def parser(doc: str | None, rounds: int = 3) -> argparse.ArgumentParser:
     return made
 
 
+def count_of(text: str) -> int:
+    """Parse ``10m``, ``100k``, ``5000``."""
+    factor = {"k": 1000, "m": 1_000_000}.get(text[-1:].lower(), 1)
+    return int(text.rstrip("kKmM")) * factor
+
+
 def as_said(command: str, arguments: Sequence[str]) -> str:
     """Return the command with its options, so that readers can repeat the measurement."""
     words = [*command.split()[:3], *(argument for argument in arguments if argument != "--save")]

@@ -33,6 +33,7 @@ from typing import Final, Protocol
 
 from msgspec import Raw
 
+from benchmarks.harness import count_of
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import Needs, OrderRef
@@ -420,12 +421,6 @@ def print_table(tasks: int, table: dict[str, Figures]) -> None:
 
 def shown(value: float) -> str:
     return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
-
-
-def count_of(text: str) -> int:
-    """Parse ``10m``, ``100k``, ``5000``."""
-    factor = {"k": 1000, "m": 1_000_000}.get(text[-1:].lower(), 1)
-    return int(text.rstrip("kKmM")) * factor
 
 
 def main() -> None:

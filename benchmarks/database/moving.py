@@ -20,8 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from benchmarks.growth import count_of
-from benchmarks.harness import Column, Report, parser
+from benchmarks.harness import Column, Report, count_of, parser
 from benchmarks.peers.ours_postgres import SETTINGS
 from benchmarks.peers.postgres_server import Postgres
 

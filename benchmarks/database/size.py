@@ -13,8 +13,8 @@ import argparse
 from typing import Final
 
 from benchmarks.growing import Growing
-from benchmarks.growth import GOAL_LEVEL, count_of, label
-from benchmarks.harness import Column, Goal, Report, parser
+from benchmarks.growth import GOAL_LEVEL, label
+from benchmarks.harness import Column, Goal, Report, count_of, parser
 from benchmarks.peers.ours_postgres import SETTINGS
 from benchmarks.peers.postgres_server import Postgres
 
