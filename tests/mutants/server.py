@@ -514,12 +514,12 @@ MUTANTS: Final = (
     Mutant(
         "a full disk is not looked at again",
         _full_disk_not_looked_at_again,
-        ("unit/server/test_disk_space.py::test_a_disk_that_is_nearly_full_is_looked_at_by_itself_until_it_has_room",),
+        ("unit/server/test_limits.py::test_a_disk_that_is_nearly_full_is_looked_at_by_itself_until_it_has_room",),
     ),
     Mutant(
         "a disk has room and has none in turns",
         _flaps_around_its_limit,
-        ("unit/server/test_disk_space.py::test_after_it_was_full_a_tenth_more_must_be_free",),
+        ("unit/server/test_limits.py::test_after_it_was_full_a_tenth_more_must_be_free",),
     ),
     Mutant(
         "who claims a routing id takes it over",
@@ -656,6 +656,6 @@ MUTANTS: Final = (
     Mutant(
         "settings may take more memory than there is",
         _any_settings_fit,
-        ("unit/server/test_memory_budget.py::test_what_does_not_fit_is_refused_with_what_would",),
+        ("unit/server/test_limits.py::test_what_does_not_fit_is_refused_with_what_would",),
     ),
 )

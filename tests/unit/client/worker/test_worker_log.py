@@ -1,14 +1,15 @@
-"""Line ``summary`` of a worker."""
+"""Log of a worker: its line ``summary``, and how often obstacles are logged."""
 
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 
 import pytest
 
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker import worker_log
-from taskqueue.client.worker.worker_log import Ran, WorkerLog
+from taskqueue.client.worker.worker_log import Ran, WorkerLog, growing_pauses
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.values import Assignment
 
@@ -50,3 +51,7 @@ def test_of_many_tasks_only_the_first_ones_are_counted(
     runs = [("http://a/", "retry"), *[("http://b/", "retry")] * 5, *[("http://a/", "retry")] * 3]
 
     assert " put_off=4 put_off_url='http://a/'" in summary_of(caplog, *runs)
+
+
+def test_what_goes_on_is_said_again_with_growing_pauses() -> None:
+    assert list(islice(growing_pauses(), 9)) == [5, 10, 20, 40, 80, 160, 300, 300, 300]
