@@ -233,7 +233,11 @@ def environment(it: Daemon) -> dict[str, str]:
 
 
 def run(it: Daemon, folder: Path, calls: list[tuple[str, list[str]]], **streams: Any) -> subprocess.Popen[bytes]:
-    program = [sys.executable, str(Path(__file__).with_name("walk_main.py")), json.dumps([call for _, call in calls])]
+    program = [
+        sys.executable,
+        str(Path(__file__).with_name("commands_main.py")),
+        json.dumps([call for _, call in calls]),
+    ]
     return subprocess.Popen(program, cwd=folder, env=environment(it), **streams)
 
 
