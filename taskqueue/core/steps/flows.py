@@ -156,13 +156,18 @@ def _must_wait(turn: TurnState, flow: Flow, project: Project, item: NewTask) -> 
 
 
 def _make_task(turn: TurnState, project: Project, item: NewTask) -> Task:
-    by_name = turn.state.projects.by_name
-    gone = [each for each in item.depends_on if isinstance(each, TaskOf) and each.project not in by_name]
+    gone = [each for each in item.depends_on if isinstance(each, TaskOf) and _is_gone(turn, each.project)]
     if not gone:
         return make(turn, project, item)
     task = make(turn, project, replace(item, depends_on=tuple(each for each in item.depends_on if each not in gone)))
     _wait_for_deleted(turn, project, task, dict.fromkeys(each.taskid for each in gone), item.on_parent_failure)
     return task
+
+
+def _is_gone(turn: TurnState, name: str) -> bool:
+    """Whether a project has been deleted since the check: one that is being imported was not there then."""
+    project = turn.state.projects.by_name.get(name)
+    return project is None or project.importing is not None
 
 
 def _wait_for_deleted(

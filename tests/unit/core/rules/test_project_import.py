@@ -49,7 +49,7 @@ from tests.memory_store import MemoryStore
 from tests.unit.core.conftest import MakeWorld, World, packed, task
 from tests.unit.core.rules.conftest import DAY, HOUR
 from tests.unit.core.rules.test_dependencies import cancel, retry, run, state_of, waiting, waits
-from tests.unit.core.rules.test_flows import flow, stage, submitted
+from tests.unit.core.rules.test_flows import begin_making, flow, show_now, stage, submitted
 from tests.unit.core.rules.test_operations import bulk
 from tests.unit.core.rules.test_undo import undo
 
@@ -775,6 +775,20 @@ def test_an_imported_task_waits_for_tasks_of_other_projects_as_it_did(world: Wor
     world.push("shop", task("to-come"))
     fetcher.done("to-come")
     assert [state_of(world, each) for each in "abc"] == ["ready"] * 3
+
+
+def test_a_project_that_is_deleted_and_imported_while_a_flow_is_made_has_failed_for_it(make_world: MakeWorld) -> None:
+    world = make_world(turn_tasks=2)
+    begin_making(world, *(task(taskid) for taskid in "abcdef"), waiting("g", TaskOf("shop", "x")))
+    world.turn(ProjectDo(session="person", n=world.n(), project="shop", action="delete"))
+    export = Export([exported("x", "blocked", parents=[ExportedParent("g", 0, "news")])])
+    world.turn(export.beginning(world, "shop"))
+    assert show_now(world).unrolled < 6
+    world.settle()
+
+    assert world.show("g").state == "failed"
+    export.bring(world, project="shop")
+    assert world.show("x", "shop").state == "failed"
 
 
 def test_nothing_can_be_pushed_that_waits_for_a_project_that_is_being_imported(world: World) -> None:
