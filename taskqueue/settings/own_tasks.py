@@ -116,7 +116,7 @@ class CronEntry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
         missed: ticks missed while the daemon was down: skip them, or run once.
         overlap: a tick while an earlier flow of the entry has not ended: skip it, let it wait for that, or have both.
         after_failure: a tick after a flow of the entry that has failed: run it, or skip it until that flow is a
-            success.
+            success, or cancelled.
         keep_flows: ended flows of the entry that are remembered, at most.
     """
 

@@ -334,7 +334,7 @@ class BlockingCron:
             overlap: with tasks, a tick while an earlier flow has not ended: "skip" it (None), let it "wait" for it, or
                 have "both".
             after_failure: with tasks, a tick after a flow that has failed: "run" it (None), or "skip" it until the flow
-                is a success.
+                is a success, or cancelled.
             keep_flows: with tasks, ended flows of the entry that are remembered, 1 to 100; None: 10.
 
         Raises:
