@@ -38,7 +38,7 @@ PARTS_MOST: Final = 1_000_000_000
 COUNTED_MOST: Final = 2**53 - 1
 """Largest count: every JSON reader has it exactly, and counting on from it can't overflow."""
 
-TOTALS_MOST: Final = 2**43 - 1
+TOTALS_MOST = 2**43 - 1
 """Largest total of a project, so that the sum over a million projects can be sent, and counted on."""
 
 HAPPENED_MOST: Final = 2**40 - 1
