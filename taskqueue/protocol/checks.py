@@ -92,6 +92,10 @@ def lone_option(task: NewTask) -> str:
     schedule = task.schedule
     if schedule.repeat is not None and schedule.recrawl is None and not (schedule.auto_recrawl and schedule.age):
         return "schedule.repeat: goes with a task that recurs; give recrawl, or auto_recrawl and age, too"
+    if schedule.auto_recrawl and not schedule.age and schedule.recrawl is None:
+        return (
+            "schedule.auto_recrawl: goes with age, after which the task runs again; give age, too, or recrawl instead"
+        )
     if task.on_parent_failure == "only" and not task.depends_on:
         return 'on_parent_failure: "only" goes with parents that may fail; name them in depends_on (after, in a flow)'
     return ""

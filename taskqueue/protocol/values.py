@@ -70,7 +70,8 @@ class Schedule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
         retries: further attempts after a failure; None: the project's setting ``retries``.
         age: seconds for which a success stays valid; None: for ever.
         itag: a value other than the stored one restarts a finished task.
-        auto_recrawl: with ``age``: run the task again each time its age has passed.
+        auto_recrawl: with ``age``: run the task again each time its age has passed. Refused in a push without ``age``,
+            unless it has ``recrawl``, beside which it has no effect.
         force_update: this schedule and body replace the stored ones.
         cancel: with ``force_update``: cancel the task.
         timeout: seconds that one attempt may take; None: the project's ``processing_timeout``.

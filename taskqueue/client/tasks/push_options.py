@@ -45,7 +45,7 @@ class PushOptions(TypedDict, total=False):
         retries: further attempts after a failure; None: the project's setting.
         age: time for which a success stays good: seconds, or such a text or timedelta; None: for ever.
         itag: a value that differs from the stored one restarts a finished task.
-        auto_recrawl: with age: run the task again each age.
+        auto_recrawl: run the task again each age, which must be given, too.
         force_update: this schedule and body replace the stored ones.
         cancel: with force_update: cancel the task.
         timeout: time that processing may take: seconds, or such a text or timedelta; None: the project's

@@ -33,7 +33,7 @@ TASKS: list[dict[str, Any]] = [
     {"url": "http://s/a", "priority": 3, "save": {"page": 1}, "taskid": "x", "age": "30d", "exetime": "2027-01-01"},
     {"url": "http://s/b", "schedule": {"delay": 60, "itag": "v", "retries": 3, "expires_at": 1e10},
      "fetch": {"method": "POST", "data": "x=1", "headers": {"a": "b"}}, "process": [1], "canonical": True},
-    {"url": "http://s/c", "body": {"any": [1, 2]}, "timeout": "5m", "force_update": True, "auto_recrawl": True},
+    {"url": "http://s/c", "body": {"any": [1, 2]}, "age": "5m", "force_update": True, "auto_recrawl": True},
 ]  # fmt: skip
 
 MEMORY_BYTES = 2 << 30

@@ -426,6 +426,11 @@ def test_a_task_with_an_option_that_lacks_another_one_is_refused_and_spoils_no_o
         {"repeat": 3},
         {"repeat": 0, "auto_recrawl": True},
         {"repeat": 3, "age": 60.0},
+        {"auto_recrawl": True},
+        {"auto_recrawl": True, "force_update": True},
+        {"auto_recrawl": True, "age": 60.0},
+        {"auto_recrawl": True, **recurring},
+        {"auto_recrawl": False},
         {"repeat": 3, "age": 60.0, "auto_recrawl": True},
         {"repeat": 3, **recurring},
         recurring,
@@ -437,11 +442,13 @@ def test_a_task_with_an_option_that_lacks_another_one_is_refused_and_spoils_no_o
     heard, flaws = decoded(frame("new-task", project="p", tasks=[*tasks, *others]))
 
     assert isinstance(heard, NewTasks)
-    assert [task is None for task in heard.tasks[:8]] == [True, True, True, False, False, False, True, False]
+    assert [at for at, task in enumerate(heard.tasks) if task is None and at < len(tasks)] == [0, 1, 2, 3, 4, 11]
     repeat = "schedule.repeat: goes with a task that recurs; give recrawl, or auto_recrawl and age, too"
     lonely = 'on_parent_failure: "only" goes with parents that may fail; name them in depends_on (after, in a flow)'
-    said = {path: flaw for path, flaw in flaws.items() if path < (8,)}
-    assert said == {(at,): f"tasks[{at}].{repeat}" for at in range(3)} | {(6,): f"tasks[6].{lonely}"}
+    alone = "schedule.auto_recrawl: goes with age, after which the task runs again; give age, too, or recrawl instead"
+    wanted = {0: repeat, 1: repeat, 2: repeat, 3: alone, 4: alone, 11: lonely}
+    said = {path: flaw for path, flaw in flaws.items() if path < (len(tasks),)}
+    assert said == {(at,): f"tasks[{at}].{flaw}" for at, flaw in wanted.items()}
 
 
 def test_a_follow_up_with_an_option_that_lacks_another_one_is_refused_and_its_report_taken() -> None:

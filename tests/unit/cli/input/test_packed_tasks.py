@@ -97,6 +97,7 @@ def test_a_plain_map_is_read_at_once() -> None:
         ({**URL, "exetime": "soon"}, "exetime"),
         ({"url": 7}, "url"),
         ({**URL, "repeat": 3}, r"^schedule\.repeat: goes with a task that recurs"),
+        ({**URL, "schedule": {"auto_recrawl": True}}, r"^schedule\.auto_recrawl: goes with age"),
     ],
 )
 def test_what_is_no_task_is_said(value: Any, says: str) -> None:

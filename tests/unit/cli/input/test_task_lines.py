@@ -121,6 +121,7 @@ def test_a_line_with_a_body_of_its_own_has_none_of_those_that_are_for_all() -> N
         ('{"url": "http://site/", "exetime": "9999-01-01"}', 'exetime: "9999-01-01" lies too far in the future'),
         ('{"url": "http://site/", "expires_at": ""}', 'expires_at: "" is no time'),
         ('{"url": "http://site/", "repeat": 3}', "schedule.repeat: goes with a task that recurs; give recrawl, or"),
+        ('{"url": "http://site/", "auto_recrawl": true}', "schedule.auto_recrawl: goes with age, after which the task"),
         ('{"url": "http://site/", "on_parent_failure": "only"}', 'on_parent_failure: "only" goes with parents that'),
         ('{"url": "http://site/", "on_parent_failure": "onyl"}', "none of fail, only, run, wait; did you mean only?"),
         ('{"url": "http://site/", "delay": "5 m"}', 'delay: "5 m" is no duration, such as 90s, 5m, 12h or 2d'),

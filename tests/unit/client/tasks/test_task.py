@@ -118,6 +118,10 @@ def nested(depth: int) -> list[Any]:
         ({"slot": "a\tb"}, "schedule.slot: expected 1 to 253 characters without control characters, such as line ends"),
         ({"repeat": 3}, "schedule.repeat: goes with a task that recurs; give recrawl, or auto_recrawl and age, too"),
         ({"repeat": 3, "auto_recrawl": True}, "schedule.repeat: goes with a task that recurs; give recrawl"),
+        (
+            {"auto_recrawl": True},
+            "schedule.auto_recrawl: goes with age, after which the task runs again; give age, too",
+        ),
         ({"slot": "\ud800"}, "schedule.slot: '\\ud800' can't be written as utf-8"),
         ({"recrawl": {"min": 9, "max": 5}}, "schedule.recrawl: min is above max"),
         ({"recrawl": {"min": "soon", "max": 5}}, 'schedule.recrawl.min: expected seconds, or a duration such as "90s"'),

@@ -51,6 +51,19 @@ def test_auto_recrawl_without_an_age_changes_nothing(world: World) -> None:
     assert never_comes(world, fetcher)
 
 
+def test_auto_recrawl_takes_no_age_from_the_task_that_it_meets(world: World) -> None:
+    fetcher = bring(world, "delayed", age=7 * HOUR)
+    assert world.push("news", task("a", auto_recrawl=True)) == ["merged"]
+    assert not world.show("a").schedule.auto_recrawl
+
+    assert world.push("news", task("a", auto_recrawl=True, force_update=True)) == ["replaced"]
+    assert world.show("a").schedule.age is None
+    fetcher.hello()
+    fetcher.done("a")
+
+    assert never_comes(world, fetcher)
+
+
 def test_a_link_does_not_make_a_task_recurring_but_force_update_does(world: World) -> None:
     fetcher = bring(world, "ready")
     world.push("news", task("a", priority=1, **RECURRING))
