@@ -27,8 +27,8 @@ def note(turn: TurnState, project: Project) -> None:
         if project.number not in state.history.moved:
             state.history.note(project.number, before, now.wall)
         _plan_save(turn, project)
-        if project.bursting or counters.failed > failed:
-            _look_for_burst(turn, project)
+        if counters.failed > failed:
+            _look_for_burst(turn, project, counters.failed - failed)
 
 
 def save(turn: TurnState, project: Project) -> None:
@@ -45,14 +45,19 @@ def _plan_save(turn: TurnState, project: Project) -> None:
         turn.state.boot_timers.note(("counters", project.number), project.save_at)
 
 
-def _look_for_burst(turn: TurnState, project: Project) -> None:
-    """Emit an event when many attempts fail; again only after they have fallen below half of the limit."""
+def _look_for_burst(turn: TurnState, project: Project, failed: int) -> None:
+    """Emit an event when many attempts fail; again only after they have fallen below half of the limit.
+
+    Between two failures they can only become fewer, so it is enough to look when an attempt has failed, at how many
+    there were before.
+
+    Args:
+        failed: attempts that failed in this turn.
+    """
     limit = project.settings.error_burst
-    if limit == inf:
-        return
     failing = project.counters.failing(turn.now.wall)
+    if failing - failed < limit / 2:
+        project.bursting = False
     if not project.bursting and failing >= limit:
         project.bursting = True
         turn.emit("error-burst", project, f"{failing} attempts have failed within five minutes")
-    elif project.bursting and failing < limit / 2:
-        project.bursting = False

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from math import inf
 
+from taskqueue.protocol.tasks import DoneReply
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
+from tests.unit.core.rules.conftest import run_out
 
 LIMIT = 4
 
@@ -45,6 +47,44 @@ def test_it_is_told_again_after_fewer_than_half_as_many_had_failed(make_world: M
     fetcher.hello()
     fail(world, fetcher, 1)
     fail(world, fetcher, LIMIT - 1)
+
+    assert bursts(world) == 2
+
+
+def test_failures_of_one_turn_after_a_quiet_time_are_a_burst_of_their_own(make_world: MakeWorld) -> None:
+    world, fetcher = burst_of(make_world, LIMIT)
+    world.push("news", *[task(f"long{index}") for index in range(LIMIT)])
+    fail(world, fetcher, LIMIT)
+    assert bursts(world) == 1
+
+    run_out(world, fetcher, 400)
+    reports = [fetcher.finished(taskid, ok=False) for taskid in list(fetcher.held)]
+    assert world.ask(DoneReply, fetcher.answers(*reports)).outcomes == ["done"] * LIMIT
+
+    assert bursts(world) == 2
+
+
+def test_timeouts_and_attempts_that_are_put_off_count_as_failed(make_world: MakeWorld) -> None:
+    world, fetcher = burst_of(make_world, 3)
+    world.push("news", task("a", timeout=5), task("b"), task("c"))
+    fetcher.fail("b", retry_after=60)
+    fetcher.fail("c", retry=False)
+    assert bursts(world) == 0
+
+    world.advance(5)
+
+    assert bursts(world) == 1
+
+
+def test_a_burst_that_lasts_is_told_again_after_a_restart(make_world: MakeWorld) -> None:
+    world, fetcher = burst_of(make_world, LIMIT)
+    fail(world, fetcher, LIMIT)
+    world.advance(60)
+    world.restart()
+    fetcher.hello()
+    assert bursts(world) == 1
+
+    fail(world, fetcher, 1)
 
     assert bursts(world) == 2
 

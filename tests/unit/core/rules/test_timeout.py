@@ -244,6 +244,18 @@ def test_an_event_reports_a_slow_task_once_in_five_minutes(world: World) -> None
     assert [reason.split()[1] for reason in reasons] == ["'a'", "'c'"]
 
 
+def test_after_a_restart_the_next_slow_task_is_an_event_again(world: World) -> None:
+    world.push("news", task("a", timeout=100), task("b", timeout=200))
+    fetcher = world.fetcher()
+    run_out(world, fetcher, 90)
+    fetcher.done("a")
+    world.restart()
+    run_out(world, fetcher, 90)
+
+    reasons = [each.reason for each in world.happened if each.kind == "slow"]
+    assert [reason.split()[1] for reason in reasons] == ["'a'", "'b'"]
+
+
 def counted(world: World) -> tuple[int, int]:
     """Return the slow leases of the only fetcher, and of all."""
     reply = world.ask(FetchersReply, Fetchers(session="person", n=world.n()))
