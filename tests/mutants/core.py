@@ -22,7 +22,8 @@ from taskqueue.core.model.session import Session, Wishes
 from taskqueue.core.model.task import FAILED, PROCESSING, Task
 from taskqueue.core.model.task_queue import TaskQueue
 from taskqueue.core.model.watch_log import WatchLog
-from taskqueue.core.moves import disk_full, edges, lease_end, push, undo_rows
+from taskqueue.core.model.windows import Counters
+from taskqueue.core.moves import disk_full, edges, lease_end, push, statistics, undo_rows
 from taskqueue.core.moves.dispatch import Dispatch
 from taskqueue.core.requests import fetchers, imports, insight, invariants
 from taskqueue.core.state import State
@@ -30,7 +31,7 @@ from taskqueue.core.steps import cron, retry_count, undo
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol import codec
 from taskqueue.protocol.exports import ExportedTask
-from taskqueue.protocol.fields import Token
+from taskqueue.protocol.fields import Token, Wall
 from taskqueue.protocol.tasks import ReportOutcome
 from taskqueue.protocol.values import NewTask, TaskReport
 from taskqueue.store.records import layout
@@ -42,6 +43,9 @@ RETRIES: Final = "unit/core/rules/test_retry_count.py"
 GRAPHS: Final = "unit/core/rules/test_cron_graphs.py"
 UNDO: Final = "unit/core/rules/test_undo.py"
 IMPORT: Final = "unit/core/rules/test_project_import.py"
+BESIDE_MODEL: Final = (
+    "properties/test_scheduler.py::test_slow_tasks_and_bursts_of_errors_are_events_when_the_model_says_so"
+)
 
 
 def _imported_again_from_the_first(replace: Replace) -> None:
@@ -113,6 +117,21 @@ def _slow_for_ever(replace: Replace) -> None:
 
 def _event_for_each_slow_task(replace: Replace) -> None:
     replace(Project, "note_slow", lambda self, now: True)
+
+
+def _bursts_one_failure_late(replace: Replace) -> None:
+    def failing(self: Counters, now_wall: Wall) -> int:
+        return int(original(self, now_wall)) - 1
+
+    original = replace(Counters, "failing", failing)
+
+
+def _burst_for_each_failure(replace: Replace) -> None:
+    def look(turn: TurnState, project: Project, failed: int) -> None:
+        project.bursting = False
+        original(turn, project, failed)
+
+    original = replace(statistics, "_look_for_burst", look)
 
 
 def _cleared_tasks_of_a_job_counted(replace: Replace) -> None:
@@ -620,7 +639,23 @@ MUTANTS: Final = (
     Mutant(
         "each slow task is an event",
         _event_for_each_slow_task,
-        ("unit/core/rules/test_timeout.py::test_an_event_reports_a_slow_task_once_in_five_minutes",),
+        (
+            "unit/core/rules/test_timeout.py::test_an_event_reports_a_slow_task_once_in_five_minutes",
+            BESIDE_MODEL,
+        ),
+    ),
+    Mutant(
+        "a burst of errors is an event one failure late",
+        _bursts_one_failure_late,
+        (
+            "unit/core/moves/test_statistics.py::test_timeouts_and_attempts_that_are_put_off_count_as_failed",
+            BESIDE_MODEL,
+        ),
+    ),
+    Mutant(
+        "each failure of a burst of errors is an event",
+        _burst_for_each_failure,
+        ("unit/core/moves/test_statistics.py::test_a_burst_is_told_once",),
     ),
     Mutant(
         "an import changes tasks that were pushed meanwhile",

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Container
+from copy import copy
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from itertools import count
@@ -27,7 +28,19 @@ from taskqueue.core.model.undo_rows import OPERATIONS_MOST
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.operations import Bulk
 from taskqueue.protocol.values import Again, Assignment, NewTask, Schedule, TaskCounts, TaskFilter, TaskReport
-from tests.properties.records import OVER, Attempt, Bucket, CronEntry, Lease, Operation, Project, Row, Session, Task
+from tests.properties.records import (
+    OVER,
+    Attempt,
+    Bucket,
+    CronEntry,
+    Failures,
+    Lease,
+    Operation,
+    Project,
+    Row,
+    Session,
+    Task,
+)
 
 RETRIES = 2
 RETRY_DELAY = (8.0, 30.0)
@@ -50,6 +63,7 @@ DEFAULTS: dict[str, Any] = {
     "processing_timeout": PROCESSING_TIMEOUT,
     "fail_pause_num": 3,
     "pause_time": PAUSE_TIME,
+    "error_burst": 5.0,
 }
 OTHERS: dict[str, Any] = {
     "rate": 1.0,
@@ -76,6 +90,10 @@ _TRANSITIONS = {
 }
 
 MAX_CRASHES = 3
+PERIOD = 10
+"""Seconds by which failed attempts are counted."""
+SLOW_EVENTS = 300.0
+"""Seconds from an event of a slow task to the next one of its project."""
 
 SENSIBLE = {
     "retry": ("delayed", *OVER),
@@ -618,7 +636,7 @@ class Model:
             record.last_at, record.next_at = self.wall, _tick_after(record.settings, self.wall)
 
     def end_turn(self) -> None:
-        """Finish projects, and answer requests that wait for that."""
+        """Finish projects, answer requests that wait for that, and look for bursts of errors."""
         for name, project in self.projects.items():
             project.holds = {who: until for who, until in project.holds.items() if until > self.wall}
             self.arm(name)
@@ -627,6 +645,29 @@ class Model:
             for key in [key for key in self.waiters if key[0] == name]:
                 if not project.armed and not self._is_held(project):
                     self.answers.append((self.waiters.pop(key)[0], self._is_done(project)))
+            self._count(name, project)
+
+    def _count(self, name: str, project: Project) -> None:
+        """Count the failed attempts of a turn, one by one.
+
+        Many within five minutes are an event, and the next one comes when fewer than half as many had failed meanwhile.
+        """
+        failed, limit = project.failed, self.setting(name, "error_burst")
+        for _ in range(failed.count(project.totals, self._wall_period())):
+            if failed.recent() < limit / 2:
+                project.bursting = False
+            failed.periods.append(failed.period)
+            if failed.recent() >= limit and not project.bursting:
+                project.bursting = True
+                self.events.append(("error-burst", name))
+
+    def _wall_period(self) -> int:
+        return int((WALL + self.wall) // PERIOD)
+
+    def save(self, name: str) -> None:
+        """Keep the counted failures, as they were before this turn, in the store."""
+        failed = self.projects[name].failed
+        self.projects[name].saved = dataclasses.replace(failed, periods=[*failed.periods])
 
     # ------------------------------------------------------------------------------------ operations
 
@@ -826,6 +867,7 @@ class Model:
                 lease.slow_at, lease.kept = inf, lease.deadline
                 error = "four fifths of its lease have passed"
                 task.history.append(Attempt(self.wall, "slow", self.now - lease.selected_at, error))
+                self._tell_slow(name)
         for id_, session in sorted(self.sessions.items(), key=lambda row: (row[1].heard_at, row[0])):
             if session.heard_at + FETCHER_TIMEOUT <= self.now:
                 self._fall_silent(id_, session)
@@ -836,6 +878,13 @@ class Model:
                 self.answers.append((n, not project.armed and self._is_done(project)))
         for name, project in self.projects.items():
             self._pass_wall_time(name, project)
+
+    def _tell_slow(self, name: str) -> None:
+        """Report a slow task, once in five minutes."""
+        project = self.projects[name]
+        if project.slow_until <= self.now:
+            project.slow_until = self.now + SLOW_EVENTS
+            self.events.append(("slow", name))
 
     def _fall_silent(self, name: str, session: Session) -> None:
         """Put the leases of a silent fetcher behind their equals."""
@@ -1058,10 +1107,19 @@ class Model:
         for project in self.projects.values():
             if project.check_at is not None:
                 project.check_at = min(project.check_at, wall + PAUSE_TIME)
+            self._load_failures(project)
             for entry in project.entries.values():
                 since = entry.last_at if entry.settings.get("missed") == "once" else max(entry.last_at, wall - 60)
                 entry.next_at = _tick_after(entry.settings, min(since, wall))
         self.make_projects(*self.sections)
+
+    def _load_failures(self, project: Project) -> None:
+        """Forget what was told, and all failures if none were saved; later ones than those saved count as of now."""
+        project.slow_until, project.bursting = -inf, False
+        saved = project.saved or Failures(copy(project.totals))
+        failed = project.failed = dataclasses.replace(saved, periods=[*saved.periods])
+        late = failed.count(project.totals, self._wall_period())
+        failed.periods += [failed.period] * late
 
 
 def _recurs(schedule: Schedule) -> bool:

@@ -6,6 +6,7 @@ on the boot clock.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf
@@ -151,12 +152,45 @@ class CronEntry:
 
 
 @dataclass
+class Failures:
+    """Failed attempts of a project, as far as they were counted by periods of ten seconds.
+
+    Between two turns in which something of the project was counted, as many periods pass as on the wall clock, and none
+    if it was put back, so that the past keeps its age.
+
+    Attributes:
+        counted: totals up to which they were counted.
+        wall_period: period of the wall clock in which something was counted last.
+        period: that period, as periods have passed for the project.
+        periods: of each failed attempt, the period.
+    """
+
+    counted: EventTotals = field(default_factory=EventTotals)
+    wall_period: int = 0
+    period: int = 0
+    periods: list[int] = field(default_factory=list)
+
+    def count(self, totals: EventTotals, wall_period: int) -> int:
+        """Count up to these totals, and let time pass if they are others; return how many more attempts have failed."""
+        before, self.counted = self.counted, copy(totals)
+        if totals != before:
+            self.period += max(0, wall_period - self.wall_period)
+            self.wall_period = wall_period
+        return totals.failed + totals.retried - before.failed - before.retried
+
+    def recent(self) -> int:
+        """Return how many have failed in five minutes: in this period and the 29 before it."""
+        return sum(period > self.period - 30 for period in self.periods)
+
+
+@dataclass
 class Project:
     """Project.
 
     ``phase`` and ``failed_checks`` are those of its checks. ``ghosts`` are tasks (taskid: seq) that ``clear`` has
     dropped and that are not swept up yet; ``cleared`` is the number of that ``clear``, ``swept_to`` the progress of the
-    sweep.
+    sweep. ``saved`` are the failures that the store has; ``bursting``: an event has reported that there are many;
+    ``slow_until``: until then no further slow task is an event.
     """
 
     bucket: Bucket
@@ -178,6 +212,10 @@ class Project:
     cleared: int | None = None
     is_sorting: bool = False
     swept_to: str = ""
+    failed: Failures = field(default_factory=Failures)
+    saved: Failures | None = None
+    bursting: bool = False
+    slow_until: float = -inf
 
     def in_state(self, *states: str) -> list[Task]:
         return [task for task in self.tasks.values() if task.state in states]

@@ -144,6 +144,9 @@ some_settings: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
         {"fail_pause_num": 0},
         {"fail_pause_num": 1},
         {"fail_pause_num": 1},
+        {"error_burst": 2.0},
+        {"error_burst": 3.0},
+        {"error_burst": inf},
         {"bucket": "both"},
         {"bucket": ""},
         {"on_finished": {}},
@@ -697,9 +700,10 @@ class SchedulerBesideModel(RuleBasedStateMachine):
             self.model.hand_out(session, number, handed)
             self.tokens.append(handed)
         self.let_expire()
+        for number in self.world.kept.counters:
+            self.model.save(numbers[number])
         self.model.end_turn()
-        known = ("paused", "resumed", "finished")  # the model emits no others, which have tests of their own
-        self.events += [(event.kind, event.project) for event in self.world.events if event.kind in known]
+        self.events += [(event.kind, event.project) for event in self.world.events]
 
     def see(self, session: str, message: Select) -> list[tuple[int, str, int, Assignment]]:
         """Return the tasks of a message, each with the number in its token, which gives the order over messages."""
@@ -874,3 +878,18 @@ def small_pages() -> Iterator[None]:
 
 TestSchedulerBesideModel = pytest.mark.timeout(300)(SchedulerBesideModel.TestCase)
 TestSchedulerBesideModel.settings = settings(max_examples=100 * TIMES, stateful_step_count=50)
+
+
+def test_slow_tasks_and_bursts_of_errors_are_events_when_the_model_says_so() -> None:
+    it = SchedulerBesideModel()
+    it.begin(head=4096)
+    for _ in range(2):
+        it.push("fast", [(taskid, {"force_update": True}) for taskid in TASKIDS])
+        it.greet("f0", capacity=5, wants=None, deaf=False)
+        it.pass_seconds(9)
+        it.answer_everything({"ok": False, "error": "HTTP 500"})
+        it.greet("f0", capacity=0, wants=None, deaf=False)
+        it.pass_seconds(360)
+        it.act("fast", "resume", [], [], apart=False, seconds=None)
+
+    assert it.world.event_kinds("fast") == ["slow", "paused", "error-burst"] * 2
