@@ -19,6 +19,7 @@ file; a text may omit its quotes. An empty variable is ignored.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -299,13 +300,24 @@ def core_config(config: Config, version: str) -> CoreConfig:
     )
 
 
-def check_handout(config: Config) -> None:
-    """Check that hand-outs are synced only if replies are.
+ABSTRACT: Final = "ipc://@"
+"""Beginning of addresses in the abstract namespace, which have no file."""
+NO_FILE: Final = (
+    "daemon.bind: {bind} has no file with a mode, so all users of this machine reach it, and with daemon.keys only "
+    "some may come in; name a path, such as ipc:///run/taskqueue/socket"
+)
+"""Why a daemon with keys does not start at an address in the abstract namespace."""
+
+
+def check_together(config: Config) -> None:
+    """Check that hand-outs are synced only if replies are, and that keys are asked at all addresses but files.
 
     Raises:
-        SettingError: they are, and replies are not.
+        SettingError: settings contradict each other.
     """
-    store = config.store
+    daemon, store = config.daemon, config.store
+    if daemon.keys and (abstract := [bind for bind in daemon.bind if bind.startswith(ABSTRACT)]):
+        raise SettingError(NO_FILE.format(bind=abstract[0]))
     if store.handout == "synced" and store.durability != "commit":
         raise SettingError(
             f'store.handout = "synced" needs store.durability = "commit", not "{store.durability}"; '
@@ -547,6 +559,43 @@ def with_environment(config: Config, environ: Mapping[str, str]) -> Config:
     if problems:
         raise SettingError("\n".join(problems))
     return config
+
+
+def set_elsewhere(environ: Mapping[str, str], options: Mapping[tuple[str, str], object]) -> dict[tuple[str, str], str]:
+    """Map the settings that variables or options set, by section and key, to the name of the variable or option."""
+    found = {}
+    for section, kind in SECTIONS.items():
+        for key in kind.__struct_fields__:
+            if text := environ.get(variable(section, key), "").strip():
+                found[section, meant_key(section, key, text)] = variable(section, key)
+    for (section, key), value in options.items():
+        option = OPTIONS.get((section, key), key).lower().replace("_", "-")
+        found[section, meant_key(section, key, value)] = f"--{option}"
+    return found
+
+
+SETTING: Final = re.compile(rf"\b({'|'.join(SECTIONS)})\.(\w+)")
+"""Name of a setting in the words of a problem."""
+
+
+def placed(problems: str, path: str | None, elsewhere: Mapping[tuple[str, str], str]) -> str:
+    """Prefix each line that begins with a setting by where the settings are set that it names.
+
+    Args:
+        problems: problems that show only when all sources are merged, one a line.
+        path: config file; None if there is none.
+        elsewhere: variables and options by section and key, as from ``set_elsewhere``; all else is set in the file.
+    """
+    return "\n".join(_placed(line, path, elsewhere) for line in problems.split("\n"))
+
+
+def _placed(problem: str, path: str | None, elsewhere: Mapping[tuple[str, str], str]) -> str:
+    said = [(found[1], found[2]) for found in SETTING.finditer(problem)]
+    named = [(section, key) for section, key in said if key in SECTIONS[section].__struct_fields__]
+    if not named or not problem.startswith(".".join(named[0])):
+        return problem
+    places = dict.fromkeys(elsewhere.get(setting, path) for setting in named)
+    return ": ".join(filter(None, [" and ".join(filter(None, places)), problem]))
 
 
 def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:

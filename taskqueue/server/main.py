@@ -38,11 +38,13 @@ from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.config import (
     Config,
     changed,
-    check_handout,
+    check_together,
     core_config,
     load,
     override,
+    placed,
     reloaded,
+    set_elsewhere,
     with_absolute_store,
     with_environment,
 )
@@ -53,7 +55,7 @@ from taskqueue.server.loop import Loop
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.key_ring import KeyRing
 from taskqueue.server.network.router import Router
-from taskqueue.server.network.socket_file import ABSTRACT, IPC, group_number
+from taskqueue.server.network.socket_file import IPC, group_number
 from taskqueue.server.pid_file import pid_file
 from taskqueue.server.signals import Signals
 from taskqueue.server.store_opener import StoreOpener
@@ -74,11 +76,6 @@ OPEN: Final = (
     "--insecure"
 )
 """Why a daemon does not start that would be open to a network."""
-NO_FILE: Final = (
-    "daemon.bind: {bind} has no file with a mode, so all users of this machine reach it, and with keys only some "
-    "may come in; name a path, such as ipc:///run/taskqueue/socket"
-)
-"""Why a daemon with keys does not start at an address in the abstract namespace."""
 
 EXIT_STOPPED: Final = 0
 EXIT_FAILED: Final = 1
@@ -138,10 +135,9 @@ def run(
         _refuse_foreign_system()
         with pid_file(pid_path):
             _serve(source, accept_damage, ServiceReports(environ))
-    except SettingError as error:
-        return _failed(EXIT_WRONG_SETTING, str(error))
     except ConfigError as error:
-        return _failed(EXIT_FAILED, str(error))
+        code = EXIT_WRONG_SETTING if isinstance(error, SettingError) else EXIT_FAILED
+        return _failed(code, source.placed(str(error)))
     except Fenced as error:
         return _failed(EXIT_FENCED, f"another daemon has taken over the store: {error}")
     except Damaged as error:
@@ -194,7 +190,7 @@ class ConfigSource:
         try:
             self.config, waiting = reloaded(before, self._read())
         except ConfigError as error:
-            for line in str(error).split("\n"):
+            for line in self.placed(str(error)).split("\n"):
                 log.error("config-refused %s", line)
             log.error("config-kept file=%s; the old settings stay in force", self._path)
             return None
@@ -204,6 +200,10 @@ class ConfigSource:
             log.warning("config-waits setting=%s; its change needs a restart", name)
         return self.core(), changed(before, self.config)
 
+    def placed(self, problems: str) -> str:
+        """Prefix problems, one a line, by the file, variables and options that set the settings which they name."""
+        return placed(problems, self._path, set_elsewhere(self._environ, self._overrides))
+
     def core(self) -> CoreConfig:
         """Extract the settings that the core needs."""
         return core_config(self.config, software_version())
@@ -212,7 +212,7 @@ class ConfigSource:
         config = with_environment(load(self._path), self._environ)
         for (section, key), value in self._overrides.items():
             config = override(config, section, key, value)
-        check_handout(config)
+        check_together(config)
         limits.check_memory(config)
         return with_absolute_store(config, os.getcwd())
 
@@ -281,8 +281,6 @@ def _print_line(line: str) -> None:
 
 def _router(config: Config, meters: Meters) -> Router:
     daemon = config.daemon
-    if daemon.keys and (abstract := [bind for bind in daemon.bind if bind.startswith(ABSTRACT)]):
-        raise SettingError(NO_FILE.format(bind=abstract[0]))
     group = group_number(daemon.ipc_group)
     connections = max_connections(raise_limit())
     keys = KeyRing(Path(daemon.keys)) if daemon.keys else None

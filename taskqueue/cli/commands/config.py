@@ -63,14 +63,14 @@ def check(file: str) -> None:
       taskqueue config check taskqueue.toml
     """
     from taskqueue.server import limits
-    from taskqueue.server.config import check_handout, load
+    from taskqueue.server.config import check_together, load, placed
 
     read = load(file)
     try:
-        check_handout(read)
+        check_together(read)
         limits.check_memory(read)
     except SettingError as error:
-        raise SettingError(f"{file}: {error}") from None
+        raise SettingError(placed(str(error), file, {})) from None
     projects = sorted(read.projects)
     plural = "" if len(projects) == 1 else "s"
     say(f"{file}: good, {len(projects)} project{plural}: {', '.join(projects) or 'none'}")

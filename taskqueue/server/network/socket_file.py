@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from taskqueue.errors import ConfigError, SettingError
+from taskqueue.server.config import ABSTRACT
 
 IPC: Final = "ipc://"
-ABSTRACT: Final = "ipc://@"
-"""Beginning of addresses in the abstract namespace, which have no file."""
 OPEN_MODE: Final = 0o660
 CLOSED_UMASK: Final = 0o177
 """Umask of the bind: until the group is set, the daemon's user alone may connect."""
@@ -44,7 +43,10 @@ def group_number(group: str) -> int:
     try:
         return grp.getgrnam(group).gr_gid
     except KeyError:
-        raise SettingError(f'daemon.ipc_group: there is no group "{group}" on this machine') from None
+        raise SettingError(
+            f'daemon.ipc_group: there is no group "{group}" on this machine; make it, name another one, or leave the '
+            "setting out, for the group of the daemon's process"
+        ) from None
 
 
 class SocketLock:

@@ -319,6 +319,7 @@ def test_every_problem_of_a_config_has_its_line(tmp_path: Path, capsys: pytest.C
     assert f"taskqueue: {file}: projects.news.burst must be " in err
 
 
+@pytest.mark.parametrize("command", [["config", "check"], ["daemon", "start", "--config"]], ids=" ".join)
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -327,16 +328,36 @@ def test_every_problem_of_a_config_has_its_line(tmp_path: Path, capsys: pytest.C
             'store.handout = "synced" needs store.durability = "commit", not "interval"',
         ),
         ('[limits]\nmemory = "64 MiB"\n', "limits.memory = 64 MiB is too little for advanced.queue_bytes = "),
+        (
+            '[daemon]\nbind = ["tcp://127.0.0.1:*", "ipc://@taskqueue"]\nkeys = "access.json"\n',
+            "daemon.bind: ipc://@taskqueue has no file with a mode, so all users of this machine reach it, and with "
+            "daemon.keys only some may come in; name a path, such as ",
+        ),
     ],
 )
 def test_settings_of_a_config_that_contradict_each_other_are_named_with_their_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, problem: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, problem: str, command: list[str]
 ) -> None:
     file = tmp_path / "both.toml"
     file.write_text(text)
 
-    assert main(["config", "check", str(file)]) == 2
+    assert main([*command, str(file)]) == 2
     assert capsys.readouterr().err.startswith(f"taskqueue: {file}: {problem}")
+
+
+def test_a_setting_that_contradicts_another_is_named_with_its_variable_or_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "some.toml"
+    file.write_text('[store]\nhandout = "synced"\n')
+    start = ["daemon", "start", "--durability", "none"]
+
+    assert main([*start, "--config", str(file)]) == 2
+    assert capsys.readouterr().err.startswith(f"taskqueue: {file} and --durability: store.handout = ")
+
+    monkeypatch.setenv("TASKQUEUE_STORE_HANDOUT", "synced")
+    assert main(start) == 2
+    assert capsys.readouterr().err.startswith("taskqueue: TASKQUEUE_STORE_HANDOUT and --durability: store.handout = ")
 
 
 def test_init_writes_the_config_file_that_has_every_setting(

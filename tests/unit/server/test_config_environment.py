@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from taskqueue.errors import ConfigError
-from taskqueue.server.config import SECTIONS, Config, build, variable, with_environment
+from taskqueue.server.config import SECTIONS, Config, build, placed, set_elsewhere, variable, with_environment
 
 
 def said(**variables: str) -> Config:
@@ -109,3 +109,24 @@ def test_each_variable_that_cant_be_used_has_its_line() -> None:
         "TASKQUEUE_BIND",
         "TASKQUEUE_STORE_CACHE",
     ]
+
+
+def test_a_problem_names_the_file_variables_and_options_that_set_its_settings() -> None:
+    variables = {"TASKQUEUE_STORE_HANDOUT": "synced", "TASKQUEUE_STORE_CACHE": " ", "TASKQUEUE_STORE": "/data"}
+    options = {("store", "path"): "postgresql://db.example/crawl", ("daemon", "log_level"): "info"}
+    elsewhere = set_elsewhere(variables, options)
+
+    assert elsewhere == {
+        ("store", "handout"): "TASKQUEUE_STORE_HANDOUT",
+        ("store", "path"): "TASKQUEUE_STORE",
+        ("store", "url"): "--store",
+        ("daemon", "log_level"): "--log-level",
+    }
+    assert placed("store.url: wrong\na.toml: store.url: wrong", "a.toml", elsewhere) == (
+        "--store: store.url: wrong\na.toml: store.url: wrong"
+    )
+    assert placed("daemon.bind: without daemon.keys or store.handout", "a.toml", elsewhere) == (
+        "a.toml and TASKQUEUE_STORE_HANDOUT: daemon.bind: without daemon.keys or store.handout"
+    )
+    assert placed("daemon.bind: wrong", None, elsewhere) == "daemon.bind: wrong"
+    assert placed("daemon.toml: can't be read", "daemon.toml", elsewhere) == "daemon.toml: can't be read"

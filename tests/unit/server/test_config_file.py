@@ -19,7 +19,7 @@ from taskqueue.server.config import (
     Config,
     build,
     changed,
-    check_handout,
+    check_together,
     core_config,
     load,
     override,
@@ -494,10 +494,10 @@ def test_a_setting_said_elsewhere_wins_and_is_checked_too() -> None:
 
 @pytest.mark.parametrize("durability", ["interval", "none"])
 def test_hand_outs_are_not_synced_where_answers_are_not(durability: str) -> None:
-    check_handout(build({"store": {"handout": "synced"}}, "file"))
+    check_together(build({"store": {"handout": "synced"}}, "file"))
 
     with pytest.raises(ConfigError, match=r'^store\.handout = "synced" needs store\.durability = "commit", not '):
-        check_handout(build({"store": {"handout": "synced", "durability": durability}}, "file"))
+        check_together(build({"store": {"handout": "synced", "durability": durability}}, "file"))
 
 
 # ---------------------------------------------------------------------------------------- reload
