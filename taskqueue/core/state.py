@@ -39,7 +39,6 @@ from taskqueue.core.model.timer_heap import TimerHeap
 from taskqueue.core.model.waiters import TaskWaiters, Waits
 from taskqueue.core.model.waiting_pushes import WaitingPushes
 from taskqueue.core.model.watch_log import WatchLog
-from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Boot, Token, Wall
 from taskqueue.settings.environment import Environment
 from taskqueue.settings.settings import CoreConfig, Layer, Pace
@@ -49,9 +48,6 @@ NO_PACE: Final = Pace(rate=0.0)
 
 EPOCH_SHIFT: Final = 44
 """Bits of n in a number = epoch (19 bits) | n (44 bits), which is positive as a signed 64-bit number."""
-
-RESERVED_TO = 1 << EPOCH_SHIFT - 1
-"""Largest n that may be reserved: half of an epoch's, so that imports begun over and over can't use all of them up."""
 
 BootOfProject = Literal["lease", "bucket", "wait", "counters", "slot"]
 WallOfProject = Literal["due", "check", "resume", "hours", "project_hold", "retention"]
@@ -159,18 +155,6 @@ class State:
         """Return the next number, for a seq, an id or a token. Numbers grow, across restarts too."""
         self._n += 1  # type: ignore[assignment]  # a wrapper would cost a call in each task's life
         return self._n
-
-    def reserve_numbers(self, count: int) -> int:
-        """Take as many numbers; return the first of them.
-
-        Raises:
-            Rejected: they would go beyond RESERVED_TO.
-        """
-        first, last = self._n + 1, self._n + count
-        if last - (self.epoch << EPOCH_SHIFT) > RESERVED_TO:
-            raise Rejected("full", f"begin.parts: no {count:,} numbers are left to reserve; restart the daemon")
-        self._n = Token(last)
-        return first
 
     def lease_number(self, task: Task) -> int:
         """Return the number in the token of the task's lease; a later lease has a larger one.

@@ -30,7 +30,7 @@ from taskqueue.core.state import State
 from taskqueue.core.steps import cron, retry_count, undo
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol import codec
-from taskqueue.protocol.exports import ExportedTask
+from taskqueue.protocol.exports import ExportedProject, ExportedTask
 from taskqueue.protocol.fields import Token, Wall
 from taskqueue.protocol.tasks import ReportOutcome
 from taskqueue.protocol.values import NewTask, TaskReport
@@ -90,13 +90,11 @@ def _imported_points_count_again(replace: Replace) -> None:
     replace(imports, "_check_points", lambda unfinished, request, points: None)
 
 
-def _any_number_reserved(replace: Replace) -> None:
-    def reserve_numbers(self: State, count: int) -> int:
-        first = self._n + 1
-        self._n = Token(self._n + count)
-        return first
+def _imports_use_up_numbers(replace: Replace) -> None:
+    def check_records(turn: TurnState, said: ExportedProject) -> None:
+        turn.state._n = Token(turn.state._n + 2 * said.parts)
 
-    replace(State, "reserve_numbers", reserve_numbers)
+    replace(imports, "_check_records", check_records)
 
 
 def _unlisted_although_it_has_a_job(replace: Replace) -> None:
@@ -622,9 +620,9 @@ MUTANTS: Final = (
         (f"{IMPORT}::test_points_of_the_history_come_in_the_order_of_their_times_so_that_none_counts_twice",),
     ),
     Mutant(
-        "imports may reserve all numbers of an epoch",
-        _any_number_reserved,
-        (f"{IMPORT}::test_imports_begun_over_and_over_leave_half_of_the_numbers_of_an_epoch",),
+        "imports use up numbers of the daemon",
+        _imports_use_up_numbers,
+        (f"{IMPORT}::test_an_import_uses_up_no_numbers_of_the_daemon_however_many_parts_it_has",),
     ),
     Mutant(
         "a task of a job that is dispatched in the turn that makes it is not counted",

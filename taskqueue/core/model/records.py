@@ -48,7 +48,7 @@ class ImportRecord(Struct, array_like=True):
     Attributes:
         export: text that identifies the export.
         parts: number of its parts.
-        first_seq: first of the seqs that are reserved for its tasks; see ``seq_for``.
+        first_seq: first of the seqs of its tasks; see ``seq_for``.
         newest: True if ready tasks come with the newest of each priority first.
         state, pause: those of the project once it is whole.
         brought: number of parts that are there.

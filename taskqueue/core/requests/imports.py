@@ -8,7 +8,7 @@ Rules:
 2. A task that the project has already, because it was pushed meanwhile, stays as it is.
 3. Until it is whole the project is paused, and of the actions on projects only ``delete`` acts on it, which drops the
    import. Pushes count, and tasks that are there can be changed.
-4. Each task gets a new seq of those that are reserved when the import begins, by its place in the export.
+4. Each task gets a new seq by its place in the export, from FIRST_SEQ on.
 5. A processing task becomes ready, with unchanged retries; a deferred update is applied.
 6. Edges are kept, see ``edges.tie``. A parent in a project that the daemon does not know is refused.
 7. Limits on the number of tasks do not apply; the settings must be valid, and each task must fit into a message. Facts
@@ -47,6 +47,10 @@ from taskqueue.protocol.reasons import reason_of
 from taskqueue.protocol.values import PauseRecord
 from taskqueue.settings.layer_size import MAX_LAYER_BYTES
 from taskqueue.settings.settings import merge
+
+FIRST_SEQ: Final = 1
+"""First seq of an import. A seq is unique in its project only, and these are below those of all epochs: so imported
+tasks come before those that are pushed meanwhile, and no import uses up numbers of the daemon."""
 
 RECORD_BYTES: Final = 128 << 10
 """Bytes of the pause and the cron entries of an imported project: each turn that touches it writes them."""
@@ -171,14 +175,13 @@ def _begin(turn: TurnState, by: Who, request: ProjectImport) -> Project:
     check_settings(state, name, overrides)
     check_joined(turn, overrides)
     _check_records(turn, said)
-    first_seq = state.reserve_numbers(2 * said.parts)
     layers = state.layers(name)
     record = new_record(turn.new_project_number(), name, merge(*layers, overrides), now.boot)
     record.overrides, record.state, record.bucket_level = overrides, "paused", 0.0
     record.totals = said.totals or record.totals
     record.cron, record.finished = dict(said.cron), said.finished
     record.importing = ImportRecord(
-        request.export, said.parts, first_seq, said.newest, said.state, said.pause or PauseRecord()
+        request.export, said.parts, FIRST_SEQ, said.newest, said.state, said.pause or PauseRecord()
     )
     project = Project(record, layers, now.boot)
     add_project(turn, project)

@@ -19,6 +19,7 @@ from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.callers import Caller
 from taskqueue.protocol.daemon import StatusReply, StatusShow
 from taskqueue.protocol.exports import (
+    PARTS_MOST,
     ExportedParent,
     ExportedPoint,
     ExportedProject,
@@ -589,22 +590,22 @@ def test_a_project_that_cannot_be_is_not_begun(world: World, project: dict[str, 
     assert "news" not in world.scheduler._state.projects.by_name
 
 
-def test_imports_begun_over_and_over_leave_half_of_the_numbers_of_an_epoch(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("taskqueue.core.state.RESERVED_TO", 50_000)
-    large = Export()
-    large.project = ExportedProject(10_000)
+@pytest.mark.parametrize("newest", [False, True])
+def test_an_import_uses_up_no_numbers_of_the_daemon_however_many_parts_it_has(world: World, *, newest: bool) -> None:
+    large = Export([exported("first")])
+    large.project = ExportedProject(PARTS_MOST, newest=newest)
+    world.push("shop", task("before"))
     delete(world)
-    for _ in range(2):
+
+    for _ in range(3):
         large.begin(world)
+        large.bring(world)
+        world.push("news", task("meanwhile"))
+        seqs = {each.taskid: each.seq for each in world.known()}
         delete(world)
 
-    assert refusal(world, large.beginning(world)).startswith("full: begin.parts: no 20,000 numbers are left to reserve")
-    assert world.push("shop", task("a")) == ["new"]
-    Export([exported("a")]).restore(world)
-    world.restart()
-    assert large.begin(world, "back").parts == 10_000
+    assert 0 < seqs["meanwhile"] - seqs["before"] < 100
+    assert 0 < seqs["first"] < seqs["before"]
 
 
 # ------------------------------------------------------------------------------------------------ dependencies
