@@ -7,7 +7,8 @@ Rules:
    others, brings each part once, and none is left out. An importer that begins again goes on there.
 2. A task that the project has already, because it was pushed meanwhile, stays as it is.
 3. Until it is whole the project is paused, and of the actions on projects only ``delete`` acts on it, which drops the
-   import. Pushes count, and tasks that are there can be changed.
+   import. Bulk operations and reruns are refused, as they would miss the tasks that are still to come. Pushes count, and
+   tasks that are there can be cancelled and retried by name.
 4. Each task gets a new seq by its place in the export, from FIRST_SEQ on.
 5. A processing task becomes ready, with unchanged retries; a deferred update is applied.
 6. Edges are kept, see ``edges.tie``. A parent in a project that the daemon does not know is refused.

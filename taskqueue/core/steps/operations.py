@@ -67,7 +67,8 @@ def begin(turn: TurnState, by: Who, request: Bulk) -> OperationReply:
     """Start an operation on tasks.
 
     Raises:
-        Rejected: the request is invalid, the project or group is unknown, or RUNNING_MOST operations run already.
+        Rejected: the request is invalid, the project or group is unknown, a project is being imported, or RUNNING_MOST
+            operations run already.
     """
     state, now = turn.state, turn.now
     if (request.project is None) == (not request.group):
@@ -77,6 +78,8 @@ def begin(turn: TurnState, by: Who, request: Bulk) -> OperationReply:
     if foreign:
         reason = f"{request.action} does not apply to {foreign[0]} tasks"
         raise Rejected("malformed", f"filter.states: {reason}")
+    for project in projects:
+        project.check_whole()
     _see_room(state)
     progress = _begun(state, request.action, projects, now)
     progress.group = request.group
@@ -146,10 +149,12 @@ def begin_rerun(turn: TurnState, request: Rerun, wanted: Needs) -> Halves:
     """Start a rerun: run a task again, and related tasks with it.
 
     Raises:
-        Rejected: the project or the task is unknown, or RUNNING_MOST operations run already.
+        Rejected: the project or the task is unknown, the project is being imported, or RUNNING_MOST operations run
+            already.
     """
     state = turn.state
     project = state.projects.named(request.project)
+    project.check_whole()
     wanted.tasks.append(TaskRef(project.number, request.taskid))
     by = yield
     task = turn.find(project, request.taskid)

@@ -31,7 +31,7 @@ from taskqueue.protocol.exports import (
 from taskqueue.protocol.flows import FlowStage
 from taskqueue.protocol.insight import HistoryReply, Log, LogReply, StatsHistory, Why, WhyReply
 from taskqueue.protocol.message_room import room_beside
-from taskqueue.protocol.operations import OperationReply, OperationShow, Rerun
+from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow, Rerun
 from taskqueue.protocol.projects import GroupDo, ProjectDo
 from taskqueue.protocol.values import (
     Attempt,
@@ -51,8 +51,6 @@ from tests.unit.core.conftest import MakeWorld, World, packed, task
 from tests.unit.core.rules.conftest import DAY, HOUR
 from tests.unit.core.rules.test_dependencies import cancel, retry, run, state_of, waiting, waits
 from tests.unit.core.rules.test_flows import begin_making, flow, show_now, stage, submitted
-from tests.unit.core.rules.test_operations import bulk
-from tests.unit.core.rules.test_undo import undo
 
 
 class Export:
@@ -326,26 +324,55 @@ def test_only_delete_acts_on_a_project_that_is_being_imported(world: World, acti
     assert export.begin(world).brought == 0
 
 
-def test_tasks_of_an_import_that_are_there_can_be_changed_as_those_of_a_paused_project(world: World) -> None:
-    tasks = [exported("a", "success"), exported("b", "success", parents=[ExportedParent("a", 1)])]
-    tasks += [exported("c", "failed"), exported("d"), exported("e"), exported("f", parents=[ExportedParent("a", 1)])]
-    export = Export(tasks)
+def test_named_tasks_of_an_import_that_are_there_can_be_changed_as_those_of_a_paused_project(world: World) -> None:
+    export = Export([exported("a", "failed"), *map(exported, "bcd")])
     delete(world)
     export.begin(world)
-    export.bring(world, 0, 5)
+    export.bring(world, 0, 3)
 
-    retry(world, "c")
-    cancelled = bulk(world, "cancel")
-    assert (cancelled.matched, world.counts()) == (3, TaskCounts(success=2, cancelled=3))
-    undo(world, cancelled)
-    assert world.counts() == TaskCounts(success=2, ready=3)
-    world.answer(Rerun(session="ops", n=world.n(), project="news", taskid="a", scope="downstream"))
-    world.settle()
-    assert (world.project().state, world.counts()) == ("paused", TaskCounts(ready=4, blocked=1))
+    retry(world, "a")
+    cancel(world, "b")
+    world.push("news", task("c", priority=5, force_update=True))
+
+    assert (world.project().state, world.counts()) == ("paused", TaskCounts(ready=2, cancelled=1))
     world.restart()
-    export.bring(world, 3)
+    export.bring(world, 2)
+    assert (world.project().state, order(world)) == ("running", ["c", "a", "d"])
 
-    assert (world.project().state, sorted(order(world))) == ("running", ["a", "b", "c", "d", "e", "f"])
+
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize("action", ["cancel", "retry", "reprioritise", "reschedule"])
+def test_a_bulk_operation_on_a_project_that_is_being_imported_is_refused(
+    world: World, action: Any, *, dry_run: bool
+) -> None:
+    export = Export([exported(each) for each in "ab"], settings=Raw(encode({"group": "papers"})))
+    world.set("shop", group="papers")
+    delete(world)
+    export.begin(world)
+    export.bring(world, 0, 1)
+    said: dict[str, Any] = {"session": "ops", "priority": 1, "delay": HOUR, "dry_run": dry_run}
+
+    of_project = Bulk(n=world.n(), project="news", action=action, **said)
+    assert refusal(world, of_project).startswith('state: project: "news" is not whole yet: 1 of 2 parts of its import')
+    of_group = Bulk(n=world.n(), group="papers", action=action, **said)
+    assert refusal(world, of_group).startswith('state: project: "news" is not whole yet: 1 of 2 parts of its import')
+    assert world.counts() == TaskCounts(ready=1)
+    export.bring(world)
+    assert not isinstance(world.answer(replace(of_group, n=world.n())), ErrorReply)
+
+
+def test_a_rerun_in_a_project_that_is_being_imported_is_refused(world: World) -> None:
+    export = Export([exported("a", "success"), exported("b", "success", parents=[ExportedParent("a", 1)])])
+    delete(world)
+    export.begin(world)
+    export.bring(world, 0, 1)
+    rerun = Rerun(session="ops", n=world.n(), project="news", taskid="a", scope="downstream")
+
+    assert refusal(world, rerun).startswith('state: project: "news" is not whole yet: 1 of 2 parts of its import')
+    export.bring(world)
+    assert not isinstance(world.answer(replace(rerun, n=world.n())), ErrorReply)
+    world.settle()
+    assert world.counts() == TaskCounts(ready=1, blocked=1)
 
 
 def test_a_project_comes_back_in_the_state_in_which_it_was_exported(world: World) -> None:
