@@ -23,7 +23,7 @@ from taskqueue.core.model.task import FAILED, PROCESSING, Task
 from taskqueue.core.model.task_queue import TaskQueue
 from taskqueue.core.model.watch_log import WatchLog
 from taskqueue.core.model.windows import Counters
-from taskqueue.core.moves import disk_full, edges, lease_end, push, statistics, undo_rows
+from taskqueue.core.moves import disk_full, edges, flows, lease_end, push, statistics, undo_rows
 from taskqueue.core.moves.dispatch import Dispatch
 from taskqueue.core.requests import fetchers, imports, insight, invariants
 from taskqueue.core.state import State
@@ -88,6 +88,14 @@ def _imported_without_attempts(replace: Replace) -> None:
 
 def _imported_points_count_again(replace: Replace) -> None:
     replace(imports, "_check_points", lambda unfinished, request, points: None)
+
+
+def _imported_beside_a_flow(replace: Replace) -> None:
+    def await_task(turn: TurnState, project: Project, taskid: str, field: str = "depends_on") -> None:
+        if field == "depends_on":
+            original(turn, project, taskid, field)
+
+    original = replace(flows, "await_task", await_task)
 
 
 def _imports_use_up_numbers(replace: Replace) -> None:
@@ -618,6 +626,14 @@ MUTANTS: Final = (
         "points of the history count as often as an import brings them",
         _imported_points_count_again,
         (f"{IMPORT}::test_points_of_the_history_come_in_the_order_of_their_times_so_that_none_counts_twice",),
+    ),
+    Mutant(
+        "an imported task waits for what a flow is still to make",
+        _imported_beside_a_flow,
+        (
+            f"{IMPORT}::test_no_task_is_imported_that_waits_for_one_that_a_flow_which_waits_itself_is_to_make",
+            f"{IMPORT}::test_a_flow_is_refused_if_a_task_is_imported_during_its_check_that_waits_for_it",
+        ),
     ),
     Mutant(
         "imports use up numbers of the daemon",

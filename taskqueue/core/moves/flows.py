@@ -244,8 +244,8 @@ def note_known(flow: Flow, taskid: str) -> None:
         check.known.append(taskid)
 
 
-def await_task(turn: TurnState, project: Project, taskid: str) -> None:
-    """Prepare for a task to wait for this one of the project.
+def await_task(turn: TurnState, project: Project, taskid: str, field: str = "depends_on") -> None:
+    """Prepare for a task to wait for this one of the project, as this field of a request says.
 
     Raises:
         Rejected: a flow is about to make this one, and has tasks that wait for others outside.
@@ -253,7 +253,7 @@ def await_task(turn: TurnState, project: Project, taskid: str) -> None:
     for flow in project.making.values():
         if blocks(turn, flow, taskid):
             reason = f'{taskid} is still to be made by flow "{flow.record.name}", which waits for other tasks itself'
-            raise Rejected("state", f"depends_on: {reason}; push it again when the flow is running")
+            raise Rejected("state", f"{field}: {reason}; repeat it when the flow is running")
         if flow.check is not None and _is_checked(turn, flow, taskid):
             flow.check.awaited = taskid
 

@@ -7,11 +7,12 @@ Rules:
    others, brings each part once, and none is left out. An importer that begins again goes on there.
 2. A task that the project has already, because it was pushed meanwhile, stays as it is.
 3. Until it is whole the project is paused, and of the actions on projects only ``delete`` acts on it, which drops the
-   import. Bulk operations and reruns are refused, as they would miss the tasks that are still to come. Pushes count, and
-   tasks that are there can be cancelled and retried by name.
+   import. Bulk operations and reruns are refused, as they would miss the tasks that are still to come. Pushes count,
+   and tasks that are there can be cancelled and retried by name.
 4. Each task gets a new seq by its place in the export, from FIRST_SEQ on.
 5. A processing task becomes ready, with unchanged retries; a deferred update is applied.
-6. Edges are kept, see ``edges.tie``. A parent in a project that the daemon does not know is refused.
+6. Edges are kept, see ``edges.tie``. A parent in a project that the daemon does not know is refused, and one that a
+   flow which waits for others is still to make: the two might wait for each other.
 7. Limits on the number of tasks do not apply; the settings must be valid, and each task must fit into a message. Facts
    about its page are left out if there is no room for them.
 8. Points of the history become the project's, but for the minute and hour under way. They come in the order of their
@@ -33,7 +34,7 @@ from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project, new_record
 from taskqueue.core.model.records import ImportRecord
 from taskqueue.core.model.task import LIVE
-from taskqueue.core.moves import change_log, edges, slots
+from taskqueue.core.moves import change_log, edges, flows, slots
 from taskqueue.core.moves.lease_end import fitting
 from taskqueue.core.moves.projects import add_project, check_another, check_settings, note_pause
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, Who, asked_for_change
@@ -147,6 +148,8 @@ def _need(turn: TurnState, request: ProjectImport, wanted: Needs) -> None:
             of = by_name.get(name)
             if of is not None and taskid not in of.queue.tasks:
                 wanted.tasks.append(TaskRef(of.number, taskid))
+            if of is not None and of.making:
+                flows.need(of, taskid, wanted)
     if request.points:
         seconds = SECONDS[request.every]
         times = tuple(point.at // seconds for point in request.points)
@@ -247,6 +250,8 @@ def _check_tasks(turn: TurnState, project: Project, tasks: Sequence[ExportedTask
             if name and of is None:
                 hint = f"import it first, or make it with: taskqueue project start {name}"
                 raise Rejected("unknown-project", f'tasks[{index}].parents: there is no project "{name}"; {hint}')
+            if of is not None and of.making:
+                flows.await_task(turn, of, taskid, f"tasks[{index}].parents")
             if of is not None and (of.number, taskid) in turn.found.unreadable and taskid not in of.queue.tasks:
                 reason = f"the record of {taskid} can't be read; run: taskqueue store repair"
                 raise Rejected("damaged", f"tasks[{index}].parents: {reason}")

@@ -47,10 +47,10 @@ from taskqueue.store.tools.export_format import MESSAGEPACK, VERSION, overrides_
 from taskqueue.store.tools.exporter import IN_ORDER, export_lines
 from taskqueue.store.tools.store_stats import project_records
 from tests.memory_store import MemoryStore
-from tests.unit.core.conftest import MakeWorld, World, packed, task
+from tests.unit.core.conftest import MakeWorld, Waiting, World, packed, task
 from tests.unit.core.rules.conftest import DAY, HOUR
 from tests.unit.core.rules.test_dependencies import cancel, retry, run, state_of, waiting, waits
-from tests.unit.core.rules.test_flows import begin_making, flow, show_now, stage, submitted
+from tests.unit.core.rules.test_flows import begin_making, flow, show_now, stage, submission, submitted
 
 
 class Export:
@@ -817,6 +817,46 @@ def test_a_project_that_is_deleted_and_imported_while_a_flow_is_made_has_failed_
     assert world.show("g").state == "failed"
     export.bring(world, project="shop")
     assert world.show("x", "shop").state == "failed"
+
+
+def test_no_task_is_imported_that_waits_for_one_that_a_flow_which_waits_itself_is_to_make(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(turn_tasks=2)
+    begin_making(world, *(task(taskid) for taskid in "abcdef"), waiting("g", TaskOf("shop", "x")))
+    export = Export([exported("x", "blocked", parents=[ExportedParent("g", 0, "news")])])
+    deletion = ProjectDo(session="person", n=world.n(), project="shop", action="delete")
+
+    *_, refused = world.turn(deletion, export.beginning(world, "shop"), export.step(world, 0, 1, "shop"))
+
+    assert isinstance(refused, ErrorReply)
+    assert refused.reason.startswith('tasks[0].parents: g is still to be made by flow "f", which waits for other tasks')
+    assert show_now(world).unrolled < 6
+    world.settle()
+    assert world.show("g").state == "failed"
+    assert export.bring(world, project="shop").brought == 1
+
+
+def test_a_flow_is_refused_if_a_task_is_imported_during_its_check_that_waits_for_it(make_world: MakeWorld) -> None:
+    world = make_world(turn_tasks=2)
+    first = waiting("q", TaskOf("shop", "x"))
+    count = stage(world, first, *(task(taskid) for taskid in "abcdef"))
+    submission_of_all = submission(world, count)
+    export = Export([exported("x", "blocked", parents=[ExportedParent("q", 0, "news")])])
+    deletion = ProjectDo(session="person", n=world.n(), project="shop", action="delete")
+
+    world.turn(submission_of_all)
+    for _ in range(2):
+        world.turn()
+    replies = world.turn(deletion, export.beginning(world, "shop"), export.step(world, 0, 1, "shop"))
+    assert [each for each in replies if isinstance(each, ErrorReply)] == []
+    assert show_now(world).state == "staged"
+    world.settle()
+
+    said = Waiting(world, submission_of_all.n).answer
+    assert isinstance(said, ErrorReply)
+    assert said.reason.startswith("other tasks wait for q already")
+    assert (world.counts(), world.counts("shop")) == (TaskCounts(), TaskCounts(blocked=1))
 
 
 def test_nothing_can_be_pushed_that_waits_for_a_project_that_is_being_imported(world: World) -> None:
