@@ -90,7 +90,7 @@ def find(store: Store, needs: Needs) -> Found:
     if needs.parents:
         find_parents(store, needs.parents, found)
     if needs.walks:
-        found.walks = [walk(store, ref, found) for ref in needs.walks]
+        found.walks = {ref: walk(store, ref, found) for ref in needs.walks}
     if needs.propagations is not None:
         find_propagations(store, needs.propagations, found)
     if needs.stages:

@@ -16,11 +16,13 @@ that it has met.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from taskqueue.core.model.edges import EdgePlace, TaskRef
+
+T = TypeVar("T", bound=Hashable)
 
 EDGES_MOST = 2_000_000
 """Edges scanned for one task, at most; beyond, the search gives up.
@@ -36,6 +38,32 @@ AHEAD: Final = 256
 
 ROUNDS: Final = 3
 """Searches per batch, at most; a cycle found while edges vanish is believed only in the last one."""
+
+
+def cycle_in(parents: Mapping[T, Iterable[T]], starts: Iterable[T]) -> list[T]:
+    """Return tasks that wait for each other, and that one of the starts waits for or is among; empty if there are none.
+
+    Each comes before the one that it waits for, and the first one also comes last.
+
+    Args:
+        parents: tasks that each task waits for; those that wait for none may be left out.
+    """
+    through: set[T] = set()
+    for start in starts:
+        way: dict[T, Iterator[T]] = {} if start in through else {start: iter(parents.get(start, ()))}
+        while way:
+            last = next(reversed(way))
+            for parent in way[last]:
+                if parent in way:
+                    met = list(way)
+                    return [*met[met.index(parent) :], parent]
+                if parent not in through and parent in parents:
+                    way[parent] = iter(parents[parent])
+                    break
+            else:
+                through.add(last)
+                way.popitem()  # not del, after which reversed would go over the places of all that were deleted
+    return []
 
 
 class PlannedEdges(NamedTuple):

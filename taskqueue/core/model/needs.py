@@ -441,7 +441,7 @@ class Found(Struct):
         awaited: those of the unknown tasks looked up that other tasks wait for.
         edges, parents: answers by request.
         propagations: propagations in order of their numbers.
-        walks: answers in order of the requests: the edges after each place reached.
+        walks: answers by request: the edges after each place reached.
         stages: answers by request.
         members: indices by request; absent if the taskid is not a member.
         rerun, undo: answers to ``Needs.rerun`` and ``Needs.undo``.
@@ -471,7 +471,7 @@ class Found(Struct):
     edges: dict[EdgesRef, FoundEdges] = field(default_factory=dict)
     parents: dict[ParentsRef, FoundParents] = field(default_factory=dict)
     propagations: list[FoundPropagation] = field(default_factory=list)
-    walks: list[dict[EdgePlace, FoundEdges]] = field(default_factory=list)
+    walks: dict[WalkRef, dict[EdgePlace, FoundEdges]] = field(default_factory=dict)
     stages: dict[StageRef, FoundStage] = field(default_factory=dict)
     members: dict[MemberRef, int] = field(default_factory=dict)
     rerun: FoundRerun | None = None

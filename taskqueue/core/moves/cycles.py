@@ -125,9 +125,9 @@ def step(turn: TurnState) -> None:
     if search is None:
         return
     search.known.trim()
-    for to_parents, walk in zip((True, False), turn.found.walks, strict=True):
+    for ref, walk in turn.found.walks.items():
         for place, found in walk.items():
-            search.known.add(to_parents, place, _page(turn, to_parents, found))
+            search.known.add(ref.to_parents, place, _page(turn, ref.to_parents, found))
     search.go_on(EDGES_A_TURN - 2 * READ_A_TURN)
 
 
@@ -292,10 +292,10 @@ def _verdict(turn: TurnState, push: WaitingPush, planned: PlannedEdges) -> str:
     cycle = push.cycles[planned.place]
     if cycle is None:
         return f"depends_on: graph-too-large: {EDGES_MOST} edges were scanned, and it may still close a cycle"
-    return f"depends_on: {_shown(turn, cycle)}: it would wait for itself"
+    return f"depends_on: {shown(turn, cycle)}: it would wait for itself"
 
 
-def _shown(turn: TurnState, cycle: Sequence[TaskRef]) -> str:
+def shown(turn: TurnState, cycle: Sequence[TaskRef]) -> str:
     """Return the tasks of a cycle as text, each before the one that it waits for."""
     names = [_name(turn, ref, cycle[0].project) for ref in (cycle if len(cycle) <= NAMES_TOLD else _ends_of(cycle))]
     if len(cycle) > NAMES_TOLD:

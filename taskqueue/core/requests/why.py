@@ -18,7 +18,8 @@ from typing import Final
 
 from taskqueue.core.model.attempt_records import kind_of
 from taskqueue.core.model.bucket import SharedBucket
-from taskqueue.core.model.edges import ONLY, UNSATISFIED, EdgesRef, Links, TaskRef
+from taskqueue.core.model.cycle_search import cycle_in
+from taskqueue.core.model.edges import ONLY, UNSATISFIED, EdgePlace, EdgesRef, Links, TaskRef, WalkRef
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.now import Now
 from taskqueue.core.model.project import Project
@@ -36,6 +37,7 @@ from taskqueue.core.model.task import (
     is_held,
     key_time,
 )
+from taskqueue.core.moves import cycles
 from taskqueue.core.request_rule import SLOW_MS, Halves, RequestRule, in_halves
 from taskqueue.core.requests import why_slots
 from taskqueue.core.requests.pages import sees_fetcher
@@ -67,6 +69,8 @@ NAMES_TOLD: Final = 3
 PARENTS_NAMED: Final = 5
 """Parents that the sentence of a blocked task names, at most."""
 
+EDGES_WALKED: Final = 64
+"""Edges and tasks read to find a cycle that a blocked task waits in: a database may be a millisecond away."""
 
 MOVING: Final[frozenset[WhyCause]] = frozenset({"none", "pace", "overdue"})
 """Causes of projects that dispatch as fast as they may, or are about to."""
@@ -96,6 +100,9 @@ def why(turn: TurnState, request: Why, wanted: Needs) -> Halves:
         why_slots.need(project, request.taskid, wanted)
         if project.linked:
             wanted.edges.append(_parents_ref(project, request.taskid))
+            known = project.queue.tasks.get(request.taskid)
+            if known is None or known.state == BLOCKED:
+                wanted.walks.append(_walk_ref(project, request.taskid))
     yield
     if request.taskid is not None:
         put_off = _put_off(turn.find(project, request.taskid))
@@ -192,6 +199,11 @@ def _delay_of(turn: TurnState, project: Project, task: Task) -> str:
 
 
 def _of_blocked(turn: TurnState, project: Project, task: Task, links: Links) -> str:
+    if cycle := _cycle(turn, project, task):
+        return (
+            f"is blocked for ever, as these wait for each other: {cycles.shown(turn, cycle)}; cancel one of them, or "
+            "push it with force_update and other parents"
+        )
     found = turn.found.edges.get(_parents_ref(project, task.taskid))
     edges = found.edges if found is not None else []
     waiting = [each.edge.parent for each in edges if each.mark == (UNSATISFIED, links.number)]
@@ -216,6 +228,23 @@ def _parent(turn: TurnState, project: Project, ref: TaskRef) -> str:
     parent = turn.find(of, ref.taskid)
     name = f'"{ref.taskid}"' + (f' of project "{of.name}"' if of is not project else "")
     return f"{name} ({'unknown: not pushed yet' if parent is None else STATE_NAMES[parent.state]})"
+
+
+def _cycle(turn: TurnState, project: Project, task: Task) -> list[TaskRef]:
+    """Find tasks near the task that wait for each other, and that it waits for or is among; see ``cycle_in``."""
+    waits: dict[TaskRef, list[TaskRef]] = {}
+    for page in turn.found.walks.get(_walk_ref(project, task.taskid), {}).values():
+        for each in page.edges:
+            child = turn.task_at(each.edge.child)
+            if child is None or child.state != BLOCKED or child.links is None:
+                continue
+            if turn.changes.mark_of(each) == (UNSATISFIED, child.links.number):
+                waits.setdefault(each.edge.child, []).append(each.edge.parent)
+    return cycle_in(waits, [TaskRef(project.number, task.taskid)])
+
+
+def _walk_ref(project: Project, taskid: str) -> WalkRef:
+    return WalkRef(True, (EdgePlace(TaskRef(project.number, taskid), b""),), EDGES_WALKED)
 
 
 def _parents_ref(project: Project, taskid: str) -> EdgesRef:

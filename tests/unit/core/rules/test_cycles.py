@@ -401,7 +401,7 @@ def test_a_chain_in_an_order_of_chance_costs_few_edges_a_task(world: World) -> N
         world.turn(world.new_tasks("news", *chain[first : first + 40]))
         while world.next_wake() <= world.elapsed:
             world.turn()
-            read += sum(len(page.edges) for walk in world.found.walks for page in walk.values())
+            read += sum(len(page.edges) for walk in world.found.walks.values() for page in walk.values())
 
     assert len(edges(world)) == 200
     assert read <= 10 * 200
@@ -414,7 +414,7 @@ def test_a_turn_reads_a_bounded_number_of_edges(world: World, small_turns: None)
     read = []
     while world.next_wake() <= world.elapsed:
         world.turn()
-        read.append(sum(len(page.edges) for walk in world.found.walks for page in walk.values()))
+        read.append(sum(len(page.edges) for walk in world.found.walks.values() for page in walk.values()))
 
     assert max(read) <= 2 * cycles.READ_A_TURN
     assert len(read) >= 5

@@ -49,7 +49,7 @@ from taskqueue.store.tools.store_stats import project_records
 from tests.memory_store import MemoryStore
 from tests.unit.core.conftest import MakeWorld, Waiting, World, packed, task
 from tests.unit.core.rules.conftest import DAY, HOUR
-from tests.unit.core.rules.test_dependencies import cancel, retry, run, state_of, waiting, waits
+from tests.unit.core.rules.test_dependencies import cancel, retry, run, state_of, waiting, waits, why
 from tests.unit.core.rules.test_flows import begin_making, flow, show_now, stage, submission, submitted
 
 
@@ -696,6 +696,44 @@ def test_a_cycle_in_an_edited_export_blocks_its_own_tasks_only(world: World) -> 
     assert ended.ended_at > 0
     assert world.counts() == TaskCounts(blocked=3, success=1)
     delete(world)
+
+
+def test_why_names_the_tasks_of_a_cycle_that_a_task_waits_for_or_is_in_and_how_to_end_it(world: World) -> None:
+    delete(world)
+    waits_for = {"a": ["x", "b"], "b": ["c"], "c": ["a", "done"], "d": ["x", "c"], "e": ["x"], "f": ["e"]}
+    tasks = [exported(child, "blocked", parents=list(map(ExportedParent, waits_for[child]))) for child in waits_for]
+    Export([*tasks, exported("x", "delayed", exetime=world.now.wall + DAY), exported("done", "success")]).restore(world)
+
+    said = {child: why(world, child) for child in waits_for}
+
+    advice = "cancel one of them, or push it with force_update and other parents"
+    assert said["a"] == (
+        f'task "a" is blocked for ever, as these wait for each other: a → b → c → a; {advice}'
+    )  # fmt: skip
+    assert "for ever, as these wait for each other: c → a → b → c; " in said["d"]
+    assert said["f"] == 'task "f" is blocked, waiting for 1 task: "e" (blocked)'
+    cancel(world, "c")
+    world.settle()
+    assert {each: state_of(world, each) for each in "abcd"} == dict.fromkeys("abd", "failed") | {"c": "cancelled"}
+
+
+def test_why_finds_no_cycle_where_an_edge_is_satisfied_or_void(world: World) -> None:
+    delete(world)
+    tasks = [
+        exported("a", "blocked", parents=[ExportedParent("b")]),
+        exported("b", "blocked", parents=[ExportedParent("a")]),
+        exported("c", "blocked", parents=[ExportedParent("d", 1), ExportedParent("x")]),
+        exported("d", "blocked", parents=[ExportedParent("c")]),
+    ]
+    Export(tasks).restore(world)
+    push = world.new_tasks("news", waiting("a", "x", force_update=True))
+
+    *_, of_turn = world.turn(push, Why(session="person", n=world.n(), project="news", taskid="b"))
+
+    assert isinstance(of_turn, WhyReply)
+    assert of_turn.sentence == 'task "b" is blocked, waiting for 1 task: "a" (blocked)'
+    assert why(world, "a") == 'task "a" is blocked, waiting for 1 task: "x" (unknown: not pushed yet)'
+    assert why(world, "d") == 'task "d" is blocked, waiting for 1 task: "c" (blocked)'
 
 
 def test_what_runs_only_after_a_failure_comes_back_as_it_was(world: World) -> None:
