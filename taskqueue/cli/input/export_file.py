@@ -19,9 +19,11 @@ from typing import Final, NamedTuple
 from msgspec import Raw
 from msgspec.msgpack import encode
 
+from taskqueue.core.model.cycle_search import cycle_in
+from taskqueue.core.model.edges import UNSATISFIED
 from taskqueue.core.model.exported_task import check_records, flaw_of
 from taskqueue.display.counts import tasks
-from taskqueue.protocol.choices import Resolution
+from taskqueue.protocol.choices import LIVE_STATES, Resolution
 from taskqueue.protocol.exports import ExportedPoint, ExportedProject, ExportedTask
 from taskqueue.protocol.fields import MAX_EDGES, NIL
 from taskqueue.protocol.value_stream import LONGEST_BYTES, LONGEST_TIMES, BrokenStream, lines, values
@@ -43,6 +45,12 @@ STEP_BYTES: Final = 1 << 20
 """Approximate bytes of tasks at which a step is full."""
 
 HASH_BYTES: Final = 16
+
+WAITS_MOST = 1_000_000
+"""Edges of waiting tasks that are searched for a cycle, at most: 0.7 GB and 5 s. A file with more is not searched."""
+
+NAMED_MOST: Final = 6
+"""Tasks of a cycle that are named, at most; of a longer one the first and the last ones."""
 
 _PLACE: Final = re.compile(r"\Atasks\[(\d+)\]")
 
@@ -131,10 +139,12 @@ class ExportFile:
 
         Raises:
             OSError: it can't be read.
-            BadLine: it is a pipe, damaged, of a newer version, or has not exactly one project.
+            BadLine: it is a pipe, damaged, of a newer version, has not exactly one project, or has tasks that wait for
+                each other.
         """
         self._path = path
-        self.parts = self.tasks = 0
+        self.parts = self.tasks = waiting = 0
+        waits: dict[str, list[str]] = {}
         digest = blake2b(digest_size=HASH_BYTES)
         with open(path, "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -146,7 +156,13 @@ class ExportFile:
             _check(self._first, form)
             for _, part in self._read(numbered):
                 self.parts += 1
-                self.tasks += isinstance(part, ExportedTask)
+                if isinstance(part, ExportedTask):
+                    self.tasks += 1
+                    if waiting <= WAITS_MOST and (parents := _awaited_by(part)):
+                        waits[part.taskid] = parents
+                        waiting += len(parents)
+        if waiting <= WAITS_MOST:
+            _check_cycles(waits)
         self.hash = digest.hexdigest()
 
     def project(self) -> ExportedProject:
@@ -238,6 +254,25 @@ def _check(first: FirstLine, form: ExportFormat) -> None:
         overrides_of(line, form, first.taskqueue)
     except UNREADABLE as error:
         refuse_line(form, 1, f'project "{line.name}": {error}')
+
+
+def _awaited_by(task: ExportedTask) -> list[str]:
+    """Return the tasks of its project that a live task waits for."""
+    if task.state not in LIVE_STATES:
+        return []
+    return [parent.taskid for parent in task.parents if parent.state == UNSATISFIED and parent.project is None]
+
+
+def _check_cycles(waits: dict[str, list[str]]) -> None:
+    """Check that no tasks wait for each other.
+
+    Raises:
+        BadLine: some do.
+    """
+    if cycle := cycle_in(waits, waits):
+        half = NAMED_MOST // 2
+        named = cycle if len(cycle) <= NAMED_MOST else [*cycle[:half], "…", *cycle[-half:]]
+        raise BadLine(f"{' → '.join(named)}: they would wait for each other for ever; take a parent from one of them")
 
 
 def _packed(form: ExportFormat, number: int, line: TaskLine) -> ExportedTask:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,6 +61,39 @@ def test_a_file_that_has_changed_since_it_was_read_first_never_yields_its_last_s
     assert len(next(steps).tasks) == STEP_TASKS
     with pytest.raises(BadLine, match="it has changed meanwhile; delete the project, and import it again"):
         next(steps)
+
+
+def test_an_export_of_tasks_that_wait_for_each_other_is_refused_with_their_names(tmp_path: Path) -> None:
+    circle = [line(f"t{n}", state="blocked", parents=[[f"t{(n + 1) % 9}"]]) for n in range(9)]
+    before = [line("a", parents=[["b"], ["b", 0, "shop"]]), line("b", state="delayed", parents=[["t3"], ["unknown"]])]
+
+    with pytest.raises(BadLine) as refused:
+        ExportFile(str(written(tmp_path, *before, *circle)))
+
+    assert str(refused.value) == (
+        "t3 → t4 → t5 → … → t1 → t2 → t3: they would wait for each other for ever; take a parent from one of them"
+    )
+
+
+def test_tasks_of_an_export_that_wait_for_each_other_no_more_are_taken(tmp_path: Path) -> None:
+    tasks = [
+        line("a", state="blocked", parents=[["b"], ["c"], ["a", 0, "shop"]]),
+        line("b", state="blocked", parents=[["c"], ["a", 1]]),
+        line("c", state="failed", parents=[["a"]], ended_at=5),
+    ]
+
+    assert ExportFile(str(written(tmp_path, *tasks))).tasks == 3
+
+
+def test_an_export_with_more_edges_than_can_be_searched_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = [line(child, state="blocked", parents=[[parent]]) for child, parent in ("ab", "ba", "cd")]
+    for most, is_refused in ((3, True), (2, False)):
+        monkeypatch.setattr("taskqueue.cli.input.export_file.WAITS_MOST", most)
+
+        with pytest.raises(BadLine) if is_refused else nullcontext():
+            assert ExportFile(str(written(tmp_path, *tasks))).tasks == 3
 
 
 DEEP: Final = 100_000
