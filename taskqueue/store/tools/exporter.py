@@ -3,7 +3,7 @@
 A processing task is exported as such, but without its lease: an import makes it ready again. Flows, counters, sessions
 and operations are not exported; the history of events is. So tasks kept by a rerun are exported without a due time:
 after the import no rerun would release them. Of flows a project's line has the number, and that of their tasks that are
-not made yet.
+not made yet. While ready tasks are sorted anew, those of each order are exported in turn: their common order is lost.
 """
 
 from __future__ import annotations

@@ -49,6 +49,9 @@ from taskqueue.store.tools.store_stats import project_records
 from tests.memory_store import MemoryStore
 from tests.unit.core.conftest import MakeWorld, Waiting, World, packed, task
 from tests.unit.core.rules.conftest import DAY, HOUR
+from tests.unit.core.rules.test_cron import FIRST
+from tests.unit.core.rules.test_cron_graphs import EVERY, flow_at, names
+from tests.unit.core.rules.test_cron_graphs import begin as begin_graph
 from tests.unit.core.rules.test_dependencies import cancel, retry, run, state_of, waiting, waits, why
 from tests.unit.core.rules.test_flows import begin_making, flow, show_now, stage, submission, submitted
 
@@ -1023,6 +1026,21 @@ def test_cron_entries_of_an_imported_project_go_on(full: World) -> None:
     full.advance(2 * DAY)
     (later,) = full.project().cron
     assert later.ran + later.skipped == before.ran + before.skipped + 2
+
+
+def test_a_graph_by_the_clock_of_an_imported_project_has_no_earlier_flow(world: World) -> None:
+    begin_graph(world, overlap="skip")
+    world.advance(FIRST)
+    assert names(world) == [flow_at(0)]
+    export = Export.of(world)
+    delete(world)
+
+    export.restore(world)
+    assert names(world) == []
+    world.advance(EVERY)
+
+    assert names(world) == [flow_at(1)]
+    assert world.counts() == TaskCounts(ready=2, blocked=2)
 
 
 def test_an_import_is_in_the_log_when_it_begins_and_when_it_ends(world: World) -> None:
