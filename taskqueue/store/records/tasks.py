@@ -68,7 +68,12 @@ FIRST_SPECS: Final = 8
 """Specs of the first read for an order or a page; each further read has twice as many, as long as bodies are small."""
 
 MOST_SPECS: Final = 128
-"""Specs per read, at most: large ones may follow small ones. With 1,024 at once, 4,096 specs took as long (20 ms)."""
+"""Specs per read, at most: large ones may follow small ones. With 1,024 at once, 4,096 specs took as long (20 ms).
+
+The bound in bytes ends a read only before the next one, as no store can end one at a number of bytes. A spec has up to
+``daemon.max_message``, so a read behind 120 small specs takes 1 GiB at worst with the default of 8 MiB, and 2 GiB where
+one scan reads neighbours. With fewer at once a database, a millisecond away, would take a round trip for a few tasks.
+"""
 
 NEAR_SEQS: Final = 16
 """Factor of seqs to specs: if the seqs span at most this many times the number of specs, one scan reads them."""
