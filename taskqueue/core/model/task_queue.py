@@ -292,10 +292,11 @@ class TaskQueue:
         self.delayed = Head()
         self.processing = Processing()
 
-    def divide(self, slots: SlotTable | None) -> None:
+    def divide(self, changes: Changes, slots: SlotTable | None) -> None:
         """Put ready tasks into these slots, or into none, from now on; those in memory leave it."""
         for task in [task for task in self.tasks.values() if task.state == READY]:
             del self.tasks[task.taskid]
+            changes.left(task)
         self.slots = slots
         in_store = 0 if self.counts[READY] else NO_FLOOR
         self.ready = Head(in_store) if slots is None else SlotQueue(self.tasks, slots)

@@ -358,7 +358,7 @@ def _divide(turn: TurnState, project: Project, former: DivisionRecord | None) ->
     next_slot = next_slot if queue.slots is None else queue.slots.next_number
     division = project.begin_division(project.settings.slot.by, next_slot, turn.state.next_number())
     slots = None if division.by == "none" else _table(turn.state, project, division)
-    queue.divide(slots)
+    queue.divide(turn.changes, slots)
     if slots is not None and (former is not None or project.totals.new):
         slots.begin()
     if queue.counts[READY]:
@@ -374,7 +374,7 @@ def _reopen(turn: TurnState, project: Project, division: DivisionRecord) -> None
     queue = project.queue
     low, time_low = queue.ready.low_key(), int.from_bytes(division.time_low, "big")
     slots = _table(turn.state, project, division)
-    queue.divide(slots)
+    queue.divide(turn.changes, slots)
     if queue.counts[READY]:
         slots.open(low, time_low)
     else:

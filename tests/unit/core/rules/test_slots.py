@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from taskqueue.protocol.projects import ProjectDo, ProjectSet
+from taskqueue.protocol.tasks import NewTasksReply
 from taskqueue.protocol.values import Assignment, Fetched, NewTask
 from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import Fetcher, World, laid_over, task
@@ -351,3 +352,34 @@ def test_a_backlog_that_is_cleared_while_it_is_moved_is_gone() -> None:
     it.settle()
 
     assert it.counts().ready == 0
+
+
+@pytest.mark.parametrize("before", ["none", "domain"])
+def test_a_task_is_known_to_what_comes_in_the_turn_of_a_division(head_tasks: int, before: str) -> None:
+    it = world(head_tasks, slot={"by": before})
+    it.do("stop")
+    it.push("news", page("a.example", "1"), page("a.example", "2"))
+
+    divide = ProjectSet(session="person", n=it.n(), project="news", settings={"slot": {"by": "host"}})
+    pushed = it.new_tasks("news", page("a.example", "1"), page("a.example", "2", priority=3), page("a.example", "3"))
+    _, reply = it.turn(divide, pushed)
+    it.settle()
+
+    assert isinstance(reply, NewTasksReply)
+    assert reply.outcomes == ["ignored", "merged", "new"]
+    assert it.counts().ready == 3
+    it.do("start")
+    assert drained(it, it.fetcher()) == [f"a.example/{name}" for name in "213"]
+
+
+def test_a_clear_in_the_turn_of_a_division_drops_what_came_just_before() -> None:
+    it = world(slot={"by": "none"})
+    it.do("stop")
+
+    divide = ProjectSet(session="person", n=it.n(), project="news", settings={"slot": {"by": "host"}})
+    clear = ProjectDo(session="person", n=it.n(), project="news", action="clear")
+    it.turn(it.new_tasks("news", page("a.example", "1")), divide, clear)
+    it.settle()
+
+    assert it.counts().ready == 0
+    assert it.known() == []
