@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from taskqueue.core.model.edges import Edge, FoundEdge, Mark, Propagation, PropagationKind, TaskRef
 from taskqueue.core.model.records import KeptAttempt, WriteSet
-from taskqueue.core.model.task import ATTEMPTS_KEPT, LIVE, OVER, Task, size_of
+from taskqueue.core.model.task import ATTEMPTS_KEPT, LIVE, OVER, PROCESSING, Task, size_of
 from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.values import Attempt
 
@@ -156,8 +156,10 @@ class Changes:
         gone = [(ref, task) for ref, task in self.beyond.items() if ref[0] == project and task.state in LIVE]
         for ref, task in gone:
             del self.beyond[ref]
-            # A later sweep of the task would not know what this turn has done to its links.
-            if task.kept_state and not task.unlisted and not (task.touched and task.links is not None):
+            # A later sweep of the task would not know what this turn has done to its links, nor find a running one that
+            # only this turn was to list.
+            is_swept = not task.touched or (task.links is None and task.kept_state != PROCESSING)
+            if task.kept_state and not task.unlisted and is_swept:
                 self.stale[ref] = task
                 self.left_overs = True
                 continue

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from taskqueue.core.steps.operations import LOST_A_STEP
 from taskqueue.protocol.insight import Why, WhyReply
 from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow
-from taskqueue.protocol.projects import ProjectDo
+from taskqueue.protocol.projects import GroupDo, ProjectDo
 from taskqueue.protocol.tasks import NewTasksReply
 from taskqueue.protocol.values import TaskCounts, TaskFilter
 from taskqueue.store.records import layout
@@ -149,3 +150,23 @@ def test_pushed_anew_in_the_turn_that_clears_its_project_it_is_a_new_task(world:
 
     assert fetcher.taken == [*"abca"]
     assert world.show("a").priority == 3
+
+
+def test_nothing_is_left_of_it_when_a_step_clears_its_project_in_the_turn_that_notes_it_as_slow(
+    make_world: MakeWorld,
+) -> None:
+    members = [f"p{number}" for number in range(LOST_A_STEP + 1)]
+    world = make_world({"processing_timeout": 100.0}, projects={name: {"group": "g"} for name in members})
+    fetcher = world.fetcher()
+    world.push(members[-1], task("a"))
+    world.advance(50)
+    fetcher.hello()
+    world.advance(29)
+
+    world.turn(GroupDo(session="person", n=world.n(), group="g", action="clear"))
+    world.elapsed += 1
+    world.turn()
+    world.settle()
+
+    assert fetcher.taken == ["a"]
+    assert not world.disk.families[layout.SPECS].keys
