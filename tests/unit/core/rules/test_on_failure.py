@@ -11,6 +11,7 @@ from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.projects import ProjectSet
 from taskqueue.protocol.tasks import TaskRetry, TasksReply
 from tests.unit.core.conftest import Fetcher, World, body_of, task
+from tests.unit.core.rules.conftest import FORCE
 
 DEAL: Final[dict[str, Any]] = {
     "on_failure": {
@@ -132,6 +133,17 @@ def test_each_failure_of_one_task_leads_to_one_of_its_own(world: World) -> None:
 
     assert made(world, fetcher) == ["a", "a"]
     assert len(set(fetcher.taken)) == 3
+
+
+def test_a_task_that_a_deferred_update_restarts_has_failed_for_good_before(world: World) -> None:
+    fetcher = prepared(world, "a", retries=0)
+    world.push("news", task("a", url="http://example.org/new", **FORCE))
+    fetcher.fail("a", error="boom")
+
+    assert made(world, fetcher) == ["a"]
+    assert fetcher.held.pop("a").url == "http://example.org/new"
+    (handed,) = fetcher.held.values()
+    assert body_of(handed) == {"save": [{"taskid": "a", "url": "http://example.org/a", "why": "boom"}, 7]}
 
 
 def test_a_task_that_fails_with_a_parent_or_recurs_leads_to_none(world: World) -> None:
