@@ -18,6 +18,7 @@ from msgspec import Raw
 
 from taskqueue.core.model.records import KeptOutcome
 from taskqueue.core.model.session import Session
+from taskqueue.core.model.waiters import CUT_OFF
 from taskqueue.core.model.waiting_pushes import WaitingPush
 from taskqueue.core.moves import disk_full
 from taskqueue.core.request_rules import RULES
@@ -63,9 +64,14 @@ def answer_request(turn: TurnState, incoming: Incoming) -> None:
 
 
 def answer_waited(turn: TurnState, incoming: Incoming) -> None:
-    """Answer a request that waited for a search, at its session's present address, if the session is still known."""
+    """Answer a request that waited for a search, at its session's present address, if the session is still known.
+
+    If this turn has cut the session off, which then has no address, its sender may do less by now: it is refused.
+    """
     session = turn.state.sessions.get(incoming.request.session)
-    if session is not None:
+    if session is not None and not session.peer:
+        _refuse(turn, incoming, "forbidden", CUT_OFF)
+    elif session is not None:
         _do(turn, session, incoming)
 
 

@@ -110,7 +110,7 @@ class Turn:
         for message in undelivered:
             fetchers.miss(turn, message)
         if cut:
-            fetchers.cut_off(turn, cut)
+            self._waited += fetchers.cut_off(turn, cut)
         for each in self._waited:
             answers.answer_waited(turn, each)
         for each in self._incoming:

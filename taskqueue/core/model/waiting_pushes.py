@@ -7,7 +7,7 @@ Rules:
 1. The line is first in, first out; one push is searched at a time, and it is done before the next search begins.
 2. Waiting pushes count: their tasks as having parents, their parents as having children. So no other push
    can complete a cycle with them without a search of its own, which comes later.
-3. A restart forgets the line; clients repeat unanswered requests.
+3. A restart forgets the line; clients repeat unanswered requests. Those of a session that is cut off are refused.
 """
 
 from __future__ import annotations
@@ -135,14 +135,14 @@ class WaitingPushes:
         self.decided = self._first()
         return self._take(self.decided.incoming.request.session)
 
-    def forget(self, session: str) -> None:
-        """Drop the requests of a session that is forgotten."""
+    def forget(self, session: str) -> list[Incoming]:
+        """Drop the requests of a session that is forgotten or cut off, and return them."""
         if session not in self._sessions:
-            return
+            return []
         if self._first().incoming.request.session == session:
             self.searching = None
             self._is_searched = False
-        self._take(session)
+        return self._take(session)
 
     def _first(self) -> WaitingPush:
         return next(push for push in self._line.values() if push.plan)

@@ -59,7 +59,7 @@ from taskqueue.protocol.fetchers import (
 )
 from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.message_room import TOKEN_BYTES, assignment_bytes, fetch_bytes, room_in
-from taskqueue.protocol.messages import Outgoing
+from taskqueue.protocol.messages import Incoming, Outgoing
 from taskqueue.protocol.values import Assignment
 
 RESENT_MOST: Final = 64
@@ -160,18 +160,24 @@ def fall_silent(turn: TurnState, session: Session) -> None:
         state.silent[session.id] = session
 
 
-def cut_off(turn: TurnState, cut: Iterable[Peer | str]) -> None:
-    """Return the tasks of these peers, whose connections are closed for good, and owners, and blame none for it.
+def cut_off(turn: TurnState, cut: Iterable[Peer | str]) -> list[Incoming]:
+    """Give back the tasks of these peers, whose connections are closed for good, and owners, and blame none for it.
 
     What their requests wait for is not told them.
+
+    Returns:
+        Their requests that wait for a search for a cycle, which are to be refused.
     """
     state, gone = turn.state, dict.fromkeys(cut)
+    waiting: list[Incoming] = []
     for session in [each for each in state.sessions.values() if each.peer in gone or each.owner in gone]:
         state.connections.forget(session)
         session.peer = Peer(b"")
         session.cuts += 1
         session.crashed = {}
+        waiting += state.waiting_pushes.forget(session.id)
         fall_silent(turn, session)
+    return waiting
 
 
 def go_on_silent(turn: TurnState) -> None:

@@ -19,6 +19,7 @@ from taskqueue.protocol.slots import SlotList
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply, TaskWait, TaskWaitReply
 from taskqueue.protocol.values import TaskReport
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
+from tests.unit.core.rules.test_dependencies import waiting
 
 SILENCE: Final = 61.0
 
@@ -206,13 +207,13 @@ def test_all_sessions_of_an_owner_whose_key_is_revoked_give_their_tasks_back_and
     assert (kept.taken, anew.taken) == (["c"], ["d"])
 
 
-@pytest.mark.parametrize("waiting", [Watch, TaskWait])
-def test_what_an_owner_waits_for_is_not_told_once_it_may_do_less(world: World, waiting: type[Watch | TaskWait]) -> None:
+@pytest.mark.parametrize("kind", [Watch, TaskWait])
+def test_what_an_owner_waits_for_is_not_told_once_it_may_do_less(world: World, kind: type[Watch | TaskWait]) -> None:
     world.caller = OURS
     world.push("news", task("a"))
     first = world.ask(WatchReply, Watch(session="x", n=world.n()))
     asked: Watch | TaskWait = Watch(session="x", n=world.n(), since=first.since, seconds=30.0)
-    if waiting is TaskWait:
+    if kind is TaskWait:
         asked = TaskWait(session="x", n=world.n(), project="news", taskid="a", seconds=30.0)
     assert world.turn(asked) == []
 
@@ -245,6 +246,27 @@ def test_what_an_owner_has_counted_is_not_told_once_it_may_do_less(
     assert (refused.n, refused.code) == (1, "forbidden")
     assert world.turn(replace(asked, session="y")) == []
     assert not any(isinstance(each, ErrorReply) for each in world.turn())
+
+
+@pytest.mark.parametrize("turns", [0, 1], ids=["searching", "searched"])
+def test_what_an_owner_has_pushed_is_not_done_after_a_search_once_it_may_do_less(world: World, turns: int) -> None:
+    world.caller = OURS
+    world.push("news", waiting("a", "b"), waiting("b", "c"))
+    pushed, later = world.new_tasks("news", waiting("c", "a"), task("d")), world.new_tasks("news", task("e"))
+    assert world.turn(pushed, later) == []
+    for _ in range(turns):
+        assert world.turn() == []
+
+    refused = world.turn(cut=[OURS.owner])
+    world.settle()
+
+    assert [(each.n, each.code) for each in refused if isinstance(each, ErrorReply)] == [
+        (pushed.n, "forbidden"), (later.n, "forbidden"),
+    ]  # fmt: skip
+    assert len(world.known()) == 2
+    assert world.turn(pushed) == []
+    world.settle()
+    assert [each.outcomes for each in world.inbox if isinstance(each, NewTasksReply)][-1] == ["rejected", "new"]
 
 
 def test_the_key_comes_first_in_the_log_and_what_its_client_says_of_itself_behind_it(world: World) -> None:
