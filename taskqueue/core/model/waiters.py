@@ -97,6 +97,11 @@ class Waiters:
         """Return the number of waiters."""
         return len(self._by_key)
 
+    @property
+    def are_cut_off(self) -> bool:
+        """True if the sessions of all waiters have been cut off since; costs a pass over them."""
+        return all(waiter.refusal is not None for waiter in self._by_key.values())
+
     def next_at(self) -> float:
         """Return the earliest time limit; inf if there are no waiters."""
         return self._ends.next_at()

@@ -15,6 +15,7 @@ from taskqueue.core.model.flow import KNOWN_NAMED, Check, Flow
 from taskqueue.core.model.needs import MemberRef, Needs
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.task import Task
+from taskqueue.core.model.waiters import CUT_OFF
 from taskqueue.core.moves import flows
 from taskqueue.core.moves.answer_waiters import answer
 from taskqueue.core.turn_state import TurnState
@@ -100,8 +101,10 @@ def _look_at_parent(turn: TurnState, flow: Flow, check: Check, project: Project,
 
 
 def _judge(turn: TurnState, flow: Flow, check: Check, project: Project) -> None:
-    """Accept the flow, or refuse it."""
-    if check.problem:
+    """Accept the flow, or refuse it, as also if all who submitted it were cut off since: they may do less by now."""
+    if flow.submitters.are_cut_off:
+        flows.refuse(turn, flow, Rejected("forbidden", CUT_OFF))
+    elif check.problem:
         flows.refuse(turn, flow, Rejected("state", check.problem))
     elif check.known and not check.reuse:
         reason = f"known already: {', '.join(check.known)}; with reuse they join the flow as they are"

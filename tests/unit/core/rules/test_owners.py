@@ -12,6 +12,7 @@ from taskqueue.protocol.callers import EVERYBODY, Caller
 from taskqueue.protocol.daemon import Verify
 from taskqueue.protocol.fetchers import Extend, Fetchers, FetchersReply, Hello, Release, TokensReply
 from taskqueue.protocol.fields import Peer
+from taskqueue.protocol.flows import FlowStaged
 from taskqueue.protocol.insight import FailureList, Log, LogReply, Watch, WatchReply
 from taskqueue.protocol.messages import AnyRequest, Incoming
 from taskqueue.protocol.projects import ProjectDo
@@ -20,6 +21,7 @@ from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply, T
 from taskqueue.protocol.values import TaskReport
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.test_dependencies import waiting
+from tests.unit.core.rules.test_flows import stage_of, submission, submit
 
 SILENCE: Final = 61.0
 
@@ -267,6 +269,21 @@ def test_what_an_owner_has_pushed_is_not_done_after_a_search_once_it_may_do_less
     assert world.turn(pushed) == []
     world.settle()
     assert [each.outcomes for each in world.inbox if isinstance(each, NewTasksReply)][-1] == ["rejected", "new"]
+
+
+def test_a_flow_that_an_owner_has_submitted_is_not_accepted_once_it_may_do_less(world: World) -> None:
+    world.caller = OURS
+    world.ask(FlowStaged, stage_of(world, task("a")))
+    asked = submission(world, 1)
+    assert world.turn(asked) == []
+    world.turn(cut=[OURS.owner])
+    world.settle()
+
+    (refused,) = [each for each in world.inbox if each.n == asked.n]
+    assert isinstance(refused, ErrorReply)
+    assert refused.code == "forbidden"
+    assert world.known() == []
+    assert submit(world, 1).state == "unrolling"
 
 
 def test_the_key_comes_first_in_the_log_and_what_its_client_says_of_itself_behind_it(world: World) -> None:
