@@ -10,6 +10,7 @@ from taskqueue.core import lookups, timers
 from taskqueue.core import turn as turn_module
 from taskqueue.core.model import cron_times, session
 from taskqueue.core.model.changes import Changes
+from taskqueue.core.model.edges import PropagationKind
 from taskqueue.core.model.hashes import Derived, derive
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import ListRef
@@ -21,6 +22,7 @@ from taskqueue.core.model.retry import Retry
 from taskqueue.core.model.session import Session, Wishes
 from taskqueue.core.model.task import FAILED, PROCESSING, Task
 from taskqueue.core.model.task_queue import TaskQueue
+from taskqueue.core.model.undo_rows import UndoRow
 from taskqueue.core.model.watch_log import WatchLog
 from taskqueue.core.model.windows import Counters
 from taskqueue.core.moves import disk_full, edges, flows, lease_end, push, statistics, undo_rows
@@ -260,7 +262,28 @@ def _children_of_others_named(replace: Replace) -> None:
         record.progress.projects = named
         return is_whole
 
-    original = replace(undo, "_count_children", count)
+    original = replace(undo, "_meet_children", count)
+
+
+def _retried_since_fails_with_what_is_back(replace: Replace) -> None:
+    replace(undo, "_blocked_token", lambda page, row: row.token)
+
+
+def _dropped_with_what_is_blocked_again(replace: Replace) -> None:
+    def propagate(self: Changes, kind: PropagationKind, project: int, taskid: str = "") -> None:
+        if kind != "restored":
+            original(self, kind, project, taskid)
+
+    original = replace(Changes, "propagate", propagate)
+
+
+def _put_offs_not_in_rows(replace: Replace) -> None:
+    def row_of(task: Task, *, keeps_token: bool) -> UndoRow:
+        row: UndoRow = original(task, keeps_token=keeps_token)
+        row.put_off = 0
+        return row
+
+    original = replace(undo_rows, "row_of", row_of)
 
 
 def _body_not_copied(replace: Replace) -> None:
@@ -705,6 +728,21 @@ MUTANTS: Final = (
         "tokens of operations are numbers in sequence",
         _rows_with_tokens_in_sequence,
         (f"{UNDO}::test_a_token_of_an_operation_is_no_lease_and_no_number_that_is_shown",),
+    ),
+    Mutant(
+        "what was retried since an operation fails with what its undo brings back",
+        _retried_since_fails_with_what_is_back,
+        (f"{UNDO}::test_a_child_that_was_retried_since_goes_on_waiting_for_its_cancelled_parent",),
+    ),
+    Mutant(
+        "what was dropped with a task stays so when that is blocked again",
+        _dropped_with_what_is_blocked_again,
+        (f"{UNDO}::test_what_was_dropped_with_a_dropped_task_is_blocked_again_however_deep",),
+    ),
+    Mutant(
+        "rows for an undo have no put-offs",
+        _put_offs_not_in_rows,
+        (f"{UNDO}::test_a_task_that_comes_back_was_put_off_as_often_as_before",),
     ),
     Mutant(
         "an undo names children in other projects",

@@ -720,6 +720,7 @@ class Model:
             task.priority, task.token = was.priority, was.token
             return True
         task.retried, task.held_back, task.timed_out = was.retried, was.held_back, was.timed_out
+        task.put_off = was.put_off
         task.token = 0 if was.state == "processing" else was.token
         if was.state in OVER:
             task.end(was.state, was.at)

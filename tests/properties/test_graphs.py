@@ -16,9 +16,10 @@ from msgspec.structs import replace
 from taskqueue.core.model.edges import UNSATISFIED, TaskRef
 from taskqueue.core.model.task import BLOCKED, CANCELLED, FAILED, STATE_NAMES, SUCCESS
 from taskqueue.protocol.messages import AnyRequest
+from taskqueue.protocol.operations import Bulk, OperationUndo
 from taskqueue.protocol.projects import ProjectDo
 from taskqueue.protocol.tasks import NewTasksReply, TaskCancel, TaskRetry
-from taskqueue.protocol.values import NewTask, TaskOf
+from taskqueue.protocol.values import NewTask, TaskFilter, TaskOf
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import decode_mark, task_key, tasks_of
@@ -84,6 +85,17 @@ class Play:
 
     def act(self, action: Any, project: str) -> None:
         self.hear(ProjectDo(session="person", n=self.world.n(), project=project, action=action))
+
+    def cancel_and_undo(self, project: str, states: list[Any], seconds: float) -> None:
+        """Cancel tasks in these states, and undo that some seconds later, whether it has ended by then or not."""
+        wanted = TaskFilter(states=states)
+        begun = self.hear(
+            Bulk(session="person", n=self.world.n(), action="cancel", project=project, filter=wanted)
+        ).operation
+        if seconds:
+            self.settle()
+            self.world.advance(seconds)
+        self.hear(OperationUndo(session="person", n=self.world.n(), id=begun.id))
 
     def handed(self) -> list[str]:
         """Return the tasks that the fetcher got since the last call."""
@@ -223,6 +235,32 @@ def _states(world: World) -> dict[Name, tuple[str, int]]:
     }
 
 
+# ---------------------------------------------------------------------------------------- undos
+
+
+@settings(max_examples=30 * TIMES)
+@given(seed=SEEDS)
+def test_an_undone_cancel_leaves_a_graph_as_it_was_whatever_dies_when(seed: int) -> None:
+    play = Play(seed)
+    rng, world = play.rng, play.world
+    for name in rng.sample(NAMES, len(NAMES)):
+        play.push(name.project, [item(name, play.draw_parents(name), rng.choice(("wait", "only")))])
+    for taskid in rng.sample(sorted(play.fetcher.held), rng.randint(0, len(play.fetcher.held))):
+        play.report({taskid: rng.choice(({}, {"ok": False, "retry": False}))})
+        play.settle()
+    play.fetcher.hello(capacity=0)
+    if play.fetcher.held:
+        play.fetcher.release(*play.fetcher.held)
+    play.settle()
+    world.advance(1)
+    before = _states(world)
+
+    play.cancel_and_undo(rng.choice(PROJECTS), rng.choice((["ready"], ["blocked"], ["ready", "blocked"])), 1)
+    play.settle()
+
+    assert _states(world) == before, play.happened
+
+
 # ---------------------------------------------------------------------------------------- beside plain laws
 
 
@@ -275,6 +313,9 @@ def _disturb(play: Play) -> None:
         play.act(action, name.project)
         if action == "delete":
             play.act("start", name.project)
+    elif luck < 0.94:
+        states = rng.choice(([], ["ready"], ["blocked"], ["processing", "delayed"]))
+        play.cancel_and_undo(name.project, states, rng.choice((0, 1)))
     elif luck < 0.97:
         play.world.advance(rng.choice((1, 5, 30)))
     else:

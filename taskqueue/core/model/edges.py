@@ -24,8 +24,9 @@ FAIL, RUN, WAIT, ONLY = range(4)
 POLICIES: Final = get_args(ParentFailure)
 """Reactions of a task to a failed parent, by the stored number."""
 
-UNSATISFIED, SATISFIED, OVERLOOKED = range(3)
-"""States of an edge. Overlooked: the parent has failed, and the child runs nevertheless, or for that reason."""
+UNSATISFIED, SATISFIED, OVERLOOKED, PASSED = range(4)
+"""States of an edge. Overlooked: the parent has failed, and the child runs nevertheless, or for that reason. Passed:
+the parent has ended without success or failure, such as by a cancel, and the child does not wait for it any more."""
 
 DELETED_PROJECT: Final = 0
 """Placeholder for the number of a deleted project, whose tasks never succeed."""
@@ -79,7 +80,7 @@ class Mark(NamedTuple):
     number: int
 
 
-PropagationKind = Literal["succeeded", "failed", "forgotten", "edges", "retired"]
+PropagationKind = Literal["succeeded", "failed", "forgotten", "edges", "retired", "restored"]
 
 TO_CHILDREN: Final = b"c"
 TO_PARENTS: Final = b"p"
@@ -94,6 +95,7 @@ class Propagation(NamedTuple):
     forgotten  to no task: marks the task as awaited, if any task waits for it
     edges      from its parents: deletes its void edges, and finds failed parents
     retired    from a deleted project to children in others, for which its tasks have failed
+    restored   from a task that was dropped, and is blocked again, to its children, which wait for it again
 
     Attributes:
         number: number at its start; edges with a larger one were made later.

@@ -26,7 +26,6 @@ KEPT_SECONDS: Final = 7 * 86_400.0
 
 HELD_BACK: Final = 1
 TIMED_OUT: Final = 2
-HAS_CHILDREN: Final = 4
 KEEPS_TOKEN: Final = 8
 DROPPED: Final = 16
 """Bits of ``UndoRow.flags``."""
@@ -40,9 +39,10 @@ class UndoRow(Struct, array_like=True, gc=False):
 
     Attributes:
         state: its state.
-        flags: HELD_BACK, TIMED_OUT and DROPPED as in the task; HAS_CHILDREN if others wait for it, or did; KEEPS_TOKEN
-            if it has not got the page's token, because it may be running.
+        flags: HELD_BACK, TIMED_OUT and DROPPED as in the task; KEEPS_TOKEN if it has not got the page's token, because
+            it may be running.
         exetime: unix seconds before which it was not to run; of a finished task, at which it had ended.
+        put_off: times in a row that its fetcher had put it off.
     """
 
     taskid: str
@@ -52,6 +52,7 @@ class UndoRow(Struct, array_like=True, gc=False):
     retried: int
     exetime: float
     token: Token
+    put_off: int = 0
 
 
 class UndoPage(Struct, array_like=True):
@@ -78,8 +79,8 @@ class UndoRows(Struct, array_like=True):
         position: number of pages that the undo has finished.
         index: number of rows of the next page that it has finished.
         after: key of the last edge to a child of the next row that it has looked at; empty if none.
-        parents: PARENTS_LATER if tasks came back whose parents have to be looked at when all have; PARENTS_NOW if it
-            does that, page by page.
+        parents: PARENTS_LATER if tasks came back blocked, whose parents may have failed meanwhile; PARENTS_NOW if it
+            looks at these, page by page, after the last task.
     """
 
     only_project: int = 0
@@ -97,6 +98,7 @@ class UndoCursor(Struct, array_like=True):
         operation: id of the operation.
         action, priority, exetime, began_at: as in its progress; the operation may be forgotten meanwhile.
         reached: number of the project of the last page; 0 if none.
+        rest: rows that a cancelled undo gives back once it has looked at the parents of what is back; None: not so.
     """
 
     operation: int
@@ -106,6 +108,7 @@ class UndoCursor(Struct, array_like=True):
     began_at: float
     rows: UndoRows
     reached: int = 0
+    rest: UndoRows | None = None
 
 
 class UndoRef(NamedTuple):
@@ -114,7 +117,7 @@ class UndoRef(NamedTuple):
     Attributes:
         position, row, after, pages: see ``UndoRows``; ``row`` is its ``index``.
         limit: number of rows, and of edges to children, at most.
-        children: True to include edges to the children of tasks with HAS_CHILDREN.
+        children: True to include edges to the children of the tasks.
     """
 
     operation: int

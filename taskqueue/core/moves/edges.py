@@ -165,15 +165,10 @@ def take_deferred_parents(turn: TurnState, task: Task, lease: Lease | None) -> N
     adopt(turn, task, lease.links)
 
 
-def misses_failures(task: Task) -> bool:
-    """Return whether the task waits for parents whose failures it may have missed while it was cancelled (rule 5)."""
-    links = task.links
-    return links is not None and links.missing > 0 and links.on_failure in (RUN, ONLY)
-
-
 def look_at_parents(turn: TurnState, task: Task) -> None:
-    """Let failures count that a task has missed while it was cancelled."""
-    if misses_failures(task):
+    """Let failures count that a task has missed while it was cancelled (rule 5), unless it fails with its parents."""
+    links = task.links
+    if links is not None and links.missing > 0 and links.on_failure in (RUN, ONLY):
         turn.changes.propagate("edges", task.project, task.taskid)
 
 

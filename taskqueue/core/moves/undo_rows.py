@@ -22,7 +22,6 @@ from taskqueue.core.model.project import Project
 from taskqueue.core.model.task import OVER, Task, key_time
 from taskqueue.core.model.undo_rows import (
     DROPPED,
-    HAS_CHILDREN,
     HELD_BACK,
     KEEPS_TOKEN,
     KEPT_SECONDS,
@@ -60,9 +59,9 @@ def row_of(task: Task, *, keeps_token: bool) -> UndoRow:
     """Make the row of a task that is about to be changed."""
     flags = task.held_back * HELD_BACK | task.timed_out * TIMED_OUT | keeps_token * KEEPS_TOKEN
     if task.links is not None:
-        flags |= task.links.has_children * HAS_CHILDREN | task.links.dropped * DROPPED
+        flags |= task.links.dropped * DROPPED
     exetime = key_time(task.key) if task.state in OVER else task.exetime
-    return UndoRow(task.taskid, task.state, flags, task.priority, task.retried, exetime, task.token)
+    return UndoRow(task.taskid, task.state, flags, task.priority, task.retried, exetime, task.token, task.put_off)
 
 
 def keep(turn: TurnState, operation: Operation, page: UndoPage) -> None:

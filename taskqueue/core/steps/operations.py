@@ -183,7 +183,7 @@ def begin_undo(turn: TurnState, by: Who, request: OperationUndo) -> OperationRep
             already.
     """
     state, operation = turn.state, _known(turn, request.id)
-    if reason := undo.refusal(operation):
+    if reason := undo.refusal(state.operations, operation):
         raise Rejected("state", f"id: operation {_name(operation.record.progress)} {reason}")
     _see_room(state)
     undone = operation.record.progress
@@ -202,7 +202,7 @@ def begin_undo(turn: TurnState, by: Who, request: OperationUndo) -> OperationRep
 def cancel(turn: TurnState, by: Who, request: OperationCancel) -> OperationReply:
     """Cancel an operation; a rerun that has begun to reset tasks still has to release these.
 
-    The rows that an undo has not reached can still be undone.
+    The rows that an undo has not reached can still be undone; it may still have to look at parents of the others.
 
     Raises:
         Rejected: the operation is unknown or forgotten, or has ended.
@@ -217,9 +217,8 @@ def cancel(turn: TurnState, by: Who, request: OperationCancel) -> OperationReply
     )
     if operation.is_bulk:
         bulk.note(turn.state.projects.by_number.get(operation.project), record)
-    if operation.is_undo:
-        undo.give_back(turn, record)
-    if not (operation.is_rerun and rerun.cancel(record)):
+    goes_on = rerun.cancel(record) if operation.is_rerun else operation.is_undo and undo.cancel(turn, record)
+    if not goes_on:
         record.progress.ended_at = turn.now.wall
     _keep(turn, operation)
     return OperationReply(n=request.n, operation=_view(record.progress))

@@ -13,7 +13,9 @@ Rules:
    when all are, it is released like a blocked one.
 4. Cancelled, expired and cleared parents count as failed, and so do parents in deleted projects; but a task that runs
    ``only`` after a failure needs one that has failed. Each step checks whether that still holds.
-5. Propagations run in the order in which they began, EDGES_A_TURN edges a turn in all: an unfinished one takes the rest
+5. If an undo brings a cancelled parent back, a child that has passed it, and not been released, waits for it again.
+   One that was dropped is blocked again, and so are those that were dropped with it.
+6. Propagations run in the order in which they began, EDGES_A_TURN edges a turn in all: an unfinished one takes the rest
    of the turn, so no later propagation of the same task or project overtakes it.
 """
 
@@ -26,10 +28,12 @@ from taskqueue.core.model.edges import (
     FAIL,
     ONLY,
     OVERLOOKED,
+    PASSED,
     RUN,
     SATISFIED,
     TO_CHILDREN,
     TO_PARENTS,
+    UNSATISFIED,
     Edge,
     FoundEdge,
     FoundPropagation,
@@ -42,7 +46,7 @@ from taskqueue.core.model.edges import (
 )
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project
-from taskqueue.core.model.task import BLOCKED, CANCELLED, FAILED, LIVE, NO_TOKEN, SUCCESS, Task
+from taskqueue.core.model.task import BLOCKED, CANCELLED, FAILED, LIVE, NO_TOKEN, SUCCESS, Task, key_time
 from taskqueue.core.moves.edges import NONE_FAILED, drop
 from taskqueue.core.moves.push import revive
 from taskqueue.core.turn_state import TurnState
@@ -106,6 +110,12 @@ def _tell_nothing(turn: TurnState, found: FoundPropagation) -> Propagation | Non
     return None
 
 
+def _tell_again(turn: TurnState, found: FoundPropagation) -> Propagation | None:
+    for each in found.edges.edges:
+        wait_again(turn, each)
+    return _rest(turn, found)
+
+
 def _tell_edges(turn: TurnState, found: FoundPropagation) -> Propagation | None:
     """Delete the void edges of a child, and apply the failures of parents that it was given lately."""
     for each in found.edges.edges:
@@ -148,6 +158,7 @@ _TELL: Final[dict[PropagationKind, Callable[[TurnState, FoundPropagation], Propa
     "forgotten": _tell_nothing,
     "edges": _tell_edges,
     "retired": _tell_retired,
+    "restored": _tell_again,
 }
 
 
@@ -187,15 +198,45 @@ def _fail(turn: TurnState, found: FoundEdge, number: int) -> None:
     if links is child.links and child.state == CANCELLED and not links.dropped:
         return  # it counts if the task is to run after all: see edges.look_at_parents
     parent = turn.task_at(found.edge.parent)
-    if links.on_failure == RUN:
-        _satisfy(turn, found, number, OVERLOOKED)
-    elif links.on_failure == ONLY:
+    if links.on_failure in (RUN, ONLY):
         has_failed = parent is not None and parent.state == FAILED
-        links.needed = links.needed or has_failed
-        _satisfy(turn, found, number, OVERLOOKED if has_failed else SATISFIED)
+        links.needed = links.needed or (has_failed and links.on_failure == ONLY)
+        _satisfy(turn, found, number, OVERLOOKED if has_failed else PASSED)
     elif links.on_failure == FAIL and links is child.links and child.state == BLOCKED:
         end = drop if parent is not None and _is_dropped(parent) else fail_upstream
         end(turn, child, _name(turn, child, found.edge.parent))
+
+
+def wait_again(turn: TurnState, found: FoundEdge, since: float = 0.0) -> None:
+    """Let a child wait again for a parent that it has passed, and that lives again.
+
+    A child that was dropped at ``since`` (unix seconds) or later is blocked again; one that has been released goes on.
+    At 0 the parent was dropped itself, and its child with it, perhaps without passing it.
+    """
+    mark, child, parent = turn.changes.mark_of(found), turn.task_at(found.edge.child), turn.task_at(found.edge.parent)
+    if mark is None or child is None or parent is None or parent.state in (SUCCESS, CANCELLED):
+        return
+    links, has_passed, is_dropped = _links_of(child, mark), mark.state == PASSED, _is_dropped(child)
+    if links is None or child.bare or (is_dropped and key_time(child.key) < since):
+        return
+    # One that a user has cancelled was waiting if it still waits for others: else it may have been released.
+    is_waiting = child.state == BLOCKED or is_dropped or (child.state == CANCELLED and links.missing > 0)
+    if links is child.links and not is_waiting:
+        return
+    if not has_passed and not (is_dropped and mark.state == UNSATISFIED and not since):
+        return
+    project = turn.state.projects.by_number[child.project]
+    turn.touch(project)
+    if has_passed:
+        turn.changes.writes.edges[found.edge] = Mark(UNSATISFIED, mark.number)
+        links.missing += 1
+        turn.changes.touch_links(child)
+    if is_dropped:
+        revive(turn, project, child)
+        if links.has_children:
+            turn.changes.propagate("restored", *found.edge.child)
+    if is_dropped or parent.state == FAILED:
+        turn.changes.propagate("edges", *found.edge.child)
 
 
 def _unsatisfied(turn: TurnState, found: FoundEdge, number: int) -> tuple[Task | None, Links | None, Mark]:

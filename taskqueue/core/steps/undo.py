@@ -14,12 +14,16 @@ and in each case has the token that it had after the operation: see ``moves/undo
 
 Rules:
 1. A task that was running comes back ready: its lease was revoked. A due time that has passed is now.
-2. Other effects of the operation are not taken back, only counted and named: children that failed because their parent
+2. Children that run after a failure wait again for a parent that comes back, see ``propagation.wait_again``.
+3. Other effects of the operation are not taken back, only counted and named: children that failed because their parent
    was cancelled, the end of the project with its event and ``on_finished``, and ends of flows. A child that failed runs
    once all that it waits for have succeeded, and a flow runs on, as after a retry. Children in projects that the
    operation does not name are left out: a user who sees the undo may not reach them.
-3. No undo is undone. An undo that is cancelled gives the rows that are left back to its operation.
-4. An undo waits until cleared tasks have been swept, as a retry does.
+4. After the last task, the failures of parents count that blocked ones of the tasks that are back have missed, as in a
+   push: their parents may have ended meanwhile, or stay cancelled. Until then these have a token by which the undo
+   knows them.
+5. No undo is undone. An undo that is cancelled gives the rows that are left back to its operation, after rule 4.
+6. An undo waits until cleared tasks have been swept, as a retry does.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from typing import Final, cast
 from msgspec.structs import replace
 
 from taskqueue.core.model.edges import UNSATISFIED, FoundEdges, TaskRef
-from taskqueue.core.model.operation import BULK_ACTIONS, Operation
+from taskqueue.core.model.operation import BULK_ACTIONS, Operation, OperationTable
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.records import OperationProgress, OperationRecord
 from taskqueue.core.model.task import (
@@ -48,7 +52,6 @@ from taskqueue.core.model.task import (
 )
 from taskqueue.core.model.undo_rows import (
     DROPPED,
-    HAS_CHILDREN,
     HELD_BACK,
     KEEPS_TOKEN,
     PARENTS_LATER,
@@ -59,9 +62,11 @@ from taskqueue.core.model.undo_rows import (
     UndoPage,
     UndoRef,
     UndoRow,
+    UndoRows,
 )
 from taskqueue.core.moves import edges, flows, undo_rows
 from taskqueue.core.state import State
+from taskqueue.core.steps import propagation
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fields import Token
@@ -94,8 +99,8 @@ class UndoTally:
         self.flows: dict[int, str] = {}
 
 
-def refusal(operation: Operation) -> str:
-    """Say why an operation can't be undone, after its name; empty if it can."""
+def refusal(table: OperationTable, operation: Operation) -> str:
+    """Say why an operation of the table can't be undone, after its name; empty if it can."""
     record, progress = operation.record, operation.record.progress
     if operation.is_undo:
         return "is an undo; do again what it took back"
@@ -106,7 +111,8 @@ def refusal(operation: Operation) -> str:
     if operation.running:
         return "still runs; wait for its end, or cancel it first"
     if progress.undone_by:
-        return f"is undone by operation {progress.undone_by}"
+        undo = table.find(progress.undone_by)
+        return f"is {'being ' * (undo is not None and undo.running)}undone by operation {progress.undone_by}"
     if progress.no_undo:
         return f"can't be undone any more: {progress.no_undo}"
     if not progress.matched:
@@ -134,12 +140,23 @@ def take_over(operation: Operation, undo: OperationRecord) -> None:
     progress.rows, progress.undone_by = 0, undo.progress.number
 
 
-def give_back(turn: TurnState, record: OperationRecord) -> None:
+def cancel(turn: TurnState, record: OperationRecord) -> bool:
+    """Bring no further task back; return whether parents of those that are back must still be looked at."""
+    cursor = cursor_of(record)
+    if cursor.rows.parents == PARENTS_LATER:
+        cursor.rest = replace(cursor.rows, parents=0)
+        cursor.rows = UndoRows(cursor.rows.only_project, cursor.rows.pages, parents=PARENTS_NOW)
+    elif not cursor.rows.parents:
+        _give_back(turn, record)
+    return cursor.rows.parents == PARENTS_NOW
+
+
+def _give_back(turn: TurnState, record: OperationRecord) -> None:
     """Give the rows that a cancelled undo has not reached back to its operation; drop them if that is forgotten."""
     cursor, table = cursor_of(record), turn.state.operations
     progress = record.progress
     operation = table.by_id.get(cursor.operation)
-    if operation is None or cursor.rows.parents == PARENTS_NOW:
+    if operation is None:
         _drop(turn, record)
         return
     table.rows -= progress.seen
@@ -156,12 +173,16 @@ def ref(state: State, record: OperationRecord) -> UndoRef:
     rows = cursor.rows
     limit = min(STEP_ROWS, state.config.turn_tasks)
     children = cursor.action == "cancel" and rows.parents != PARENTS_NOW
-    return UndoRef(cursor.operation, rows.position, rows.index, rows.after, rows.pages, limit, children)
+    return UndoRef(cursor.operation, rows.position, rows.index, rows.after, _last(cursor), limit, children)
 
 
 def take_step(turn: TurnState, record: OperationRecord, found: FoundUndo) -> None:
     """Bring back the tasks of the next rows, or end the undo after the last one."""
-    progress, rows, tally = record.progress, cursor_of(record).rows, UndoTally()
+    if turn.due.undo != ref(turn.state, record):
+        return  # cancelled in this turn
+    cursor = cursor_of(record)
+    rows, tally = cursor.rows, UndoTally()
+    progress = record.progress
     left = min(STEP_ROWS, turn.state.config.turn_tasks)
     for page in found.pages:
         if page is not None:
@@ -173,13 +194,10 @@ def take_step(turn: TurnState, record: OperationRecord, found: FoundUndo) -> Non
                 break
         rows.position += 1
         rows.index = 0
-    if rows.position == rows.pages and rows.parents == PARENTS_LATER:
+    if rows.position == _last(cursor) and rows.parents == PARENTS_LATER:
         rows.parents, rows.position = PARENTS_NOW, 0
-    elif rows.position == rows.pages:
-        tally.gone += progress.known - progress.seen  # of pages that can't be read
-        progress.seen = progress.known
-        progress.ended_at = turn.now.wall
-        _drop(turn, record)
+    elif rows.position == _last(cursor):
+        _end(turn, record, tally)
     progress.undo = _added(progress, tally)
 
 
@@ -188,6 +206,23 @@ def cursor_of(record: OperationRecord) -> UndoCursor:
     if record.undo is None:
         raise Corrupt(f"operation {record.progress.id} is not an undo")
     return record.undo
+
+
+def _last(cursor: UndoCursor) -> int:
+    """Return the number of pages that the undo goes through; of one that was cancelled, of those with tasks back."""
+    return cursor.rows.pages if cursor.rest is None else min(cursor.rest.position + 1, cursor.rest.pages)
+
+
+def _end(turn: TurnState, record: OperationRecord, tally: UndoTally) -> None:
+    cursor, progress = cursor_of(record), record.progress
+    progress.ended_at = turn.now.wall
+    if cursor.rest is not None:
+        cursor.rows, cursor.rest = cursor.rest, None
+        _give_back(turn, record)
+        return
+    tally.gone += progress.known - progress.seen  # of pages that can't be read
+    progress.seen = progress.known
+    _drop(turn, record)
 
 
 def _drop(turn: TurnState, record: OperationRecord) -> None:
@@ -216,9 +251,9 @@ def _look_at_parents(turn: TurnState, cursor: UndoCursor, project: Project | Non
     """Let failures count that up to ``most`` tasks of a page have missed; return whether that were all."""
     rows, end = cursor.rows, min(len(page.rows), cursor.rows.index + most)
     for row in page.rows[rows.index : end]:
-        task = turn.find(project, row.taskid) if project is not None and row.state == BLOCKED else None
-        if task is not None and task.state == BLOCKED:
-            edges.look_at_parents(turn, task)
+        task = None if project is None else turn.find(project, row.taskid)
+        if task is not None and task.state == BLOCKED and task.token == _blocked_token(page, row):
+            turn.changes.propagate("edges", task.project, task.taskid)
     rows.index = end
     return end == len(page.rows)
 
@@ -240,12 +275,13 @@ def _meet(
     found: FoundUndo,
     tally: UndoTally,
 ) -> bool:
-    """Undo one row, and count the children of its task; False if that takes another step."""
+    """Undo one row, and see to the children of its task; False if that takes another step."""
     cursor = cursor_of(record)
     row = page.rows[cursor.rows.index]
-    has_children = cursor.action == "cancel" and row.flags & HAS_CHILDREN != 0
+    task = None if project is None else turn.find(project, row.taskid)
+    has_children = task is not None and task.links is not None and task.links.has_children
     children = found.edges.get(TaskRef(page.project, row.taskid))
-    if has_children and children is None:
+    if has_children and children is None and cursor.action == "cancel":
         return False
     if not cursor.rows.after:
         record.progress.seen += 1
@@ -253,7 +289,10 @@ def _meet(
             tally.gone += project is None
             return True
         record.progress.matched += 1
-    return children is None or _count_children(turn, record, page.project, children, tally)
+    if children is not None:
+        return _meet_children(turn, record, page.project, children, tally)
+    cursor.rows.after = b""  # the task is gone
+    return True
 
 
 def _undo(
@@ -275,11 +314,19 @@ def _undo(
         turn.state.want_held(project, task)
     else:
         _bring_back(turn, project, task, row)
-        if task.state == BLOCKED and edges.misses_failures(task):
+        if task.state == BLOCKED and cursor.action == "cancel":
+            task.token = _blocked_token(page, row)
             cursor.rows.parents = PARENTS_LATER
+        elif row.state == BLOCKED:
+            edges.drop_unneeded(turn, task)
         tally.ran += row.state == PROCESSING
     tally.counts[task.state] += 1
     return True
+
+
+def _blocked_token(page: UndoPage, row: UndoRow) -> Token:
+    """Return the token of a task that comes back blocked: the one that it had, or else one by which it is known."""
+    return Token(page.token if row.state == PROCESSING or row.token == NO_TOKEN else row.token)
 
 
 def _is_unchanged(cursor: UndoCursor, task: Task, page: UndoPage, row: UndoRow, now: float) -> bool:
@@ -314,6 +361,7 @@ def _bring_back(turn: TurnState, project: Project, task: Task, row: UndoRow) -> 
 
 def _restore(turn: TurnState, task: Task, row: UndoRow) -> None:
     task.retried = row.retried
+    task.note_put_off(row.put_off)
     task.held_back = row.flags & HELD_BACK != 0
     task.timed_out = row.flags & TIMED_OUT != 0
     flows.note_dropped(turn, task, dropped=row.flags & DROPPED != 0)
@@ -327,12 +375,13 @@ def _note_flow(turn: TurnState, task: Task, tally: UndoTally) -> None:
         tally.flows[flow.number] = flow.record.name
 
 
-def _count_children(
+def _meet_children(
     turn: TurnState, record: OperationRecord, project: int, children: FoundEdges, tally: UndoTally
 ) -> bool:
-    """Count the children that have failed because of a task of the project; False if there are more."""
+    """Let children wait again for a task of the project, and count those that have failed; False if there are more."""
     cursor = cursor_of(record)
     for each in children.edges:
+        propagation.wait_again(turn, each, cursor.began_at)
         mark, child = turn.changes.mark_of(each), turn.task_at(each.edge.child)
         links = None if child is None else child.links
         if mark is None or child is None or links is None or links.number != mark.number:

@@ -12,7 +12,7 @@ Rows for undos lie in pages, by position, under the id of the operation that mad
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from struct import Struct as Packing
 from typing import Final
 
@@ -22,7 +22,7 @@ from taskqueue.core.model.edges import EdgesRef, TaskRef
 from taskqueue.core.model.needs import Found
 from taskqueue.core.model.records import OperationRecord, WriteSet
 from taskqueue.core.model.rerun_set import HELD, FoundChildren, FoundRerun, Ordered, RerunMember, RerunRef
-from taskqueue.core.model.undo_rows import HAS_CHILDREN, FoundUndo, UndoPage, UndoRef, UndoRows
+from taskqueue.core.model.undo_rows import FoundUndo, UndoPage, UndoRef, UndoRows
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import add_tasks, decode_propagation, propagation_key, read_edges, task_key
@@ -231,21 +231,29 @@ def find_undo(store: Store, ref: UndoRef, found: Found) -> FoundUndo:
     """
     answer = FoundUndo(_pages_of_rows(store, ref))
     tasks: list[TaskRef] = []
-    first, left, edges_left, after = ref.row, ref.limit, ref.limit, ref.after
+    first = ref.row
     for page in answer.pages:
-        rows = [] if page is None else page.rows[first : first + left]
+        rows = [] if page is None else page.rows[first : first + ref.limit - len(tasks)]
         first = 0
-        left -= len(rows)
-        for row in rows:
-            task = TaskRef(0 if page is None else page.project, row.taskid)
-            tasks.append(task)
-            if ref.children and row.flags & HAS_CHILDREN and edges_left > 0:
-                edges = answer.edges[task] = read_edges(store, EdgesRef(False, *task, after, edges_left))
-                edges_left -= len(edges.edges) + 1
-                tasks += [each.edge.child for each in edges.edges]
-            after = b""
+        tasks += [TaskRef(0 if page is None else page.project, row.taskid) for row in rows]
     add_tasks(store, tasks, found)
+    if ref.children:
+        _find_children(store, ref, tasks, found, answer)
     return answer
+
+
+def _find_children(store: Store, ref: UndoRef, parents: Sequence[TaskRef], found: Found, answer: FoundUndo) -> None:
+    """Read the next edges to the children of tasks that have been looked up, and these children."""
+    left, after = ref.limit, ref.after
+    children: list[TaskRef] = []
+    for parent in parents:
+        task = found.tasks.get(parent)
+        if left > 0 and task is not None and task.links is not None and task.links.has_children:
+            edges = answer.edges[parent] = read_edges(store, EdgesRef(False, *parent, after, left))
+            left -= len(edges.edges) + 1
+            children += [each.edge.child for each in edges.edges]
+        after = b""
+    add_tasks(store, children, found)
 
 
 def _pages_of_rows(store: Store, ref: UndoRef) -> list[UndoPage | None]:

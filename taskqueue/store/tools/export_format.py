@@ -28,7 +28,7 @@ from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder as JsonDecoder
 from msgspec.msgpack import Decoder
 
-from taskqueue.core.model.edges import POLICIES, Links, Mark
+from taskqueue.core.model.edges import ONLY, OVERLOOKED, PASSED, POLICIES, SATISFIED, Links, Mark
 from taskqueue.core.model.task import Task
 from taskqueue.protocol.choices import ParentFailure, ProjectState, Resolution
 from taskqueue.protocol.exports import Counted, Events, ExportedParent, ExportedTask, ExportedUpdate
@@ -176,12 +176,15 @@ def parent_lines(
     """
     links = counting_links(task)
     number = 0 if links is None else links.number
+    # An export has no operations, so no undo will bring the parent back.
+    passed = SATISFIED if links is not None and links.on_failure == ONLY else OVERLOOKED
     for key, value in entries if number else ():
         _, parent = decode_record(layout.PARENTS, key, tasks_of, key)
         mark = Mark(*decode_record(layout.PARENTS, key, decode_mark, value))
         if mark.number == number:
             own = parent.project == task.project
-            yield ExportedParent(parent.taskid, mark.state, None if own else names.get(parent.project, ""))
+            state = passed if mark.state == PASSED else mark.state
+            yield ExportedParent(parent.taskid, state, None if own else names.get(parent.project, ""))
 
 
 def parents_range(task: Task) -> tuple[bytes, bytes]:

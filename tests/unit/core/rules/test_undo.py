@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,17 +13,20 @@ from taskqueue.core.model.operation import ENDED_KEPT
 from taskqueue.core.model.task import HELD_UNTIL
 from taskqueue.core.model.undo_rows import KEPT_SECONDS, OPERATIONS_MOST
 from taskqueue.core.moves import undo_rows
+from taskqueue.core.steps import bulk as bulk_steps
 from taskqueue.core.steps import undo as undo_steps
 from taskqueue.core.steps.bulk import PAGE_TASKS
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.choices import TaskState
 from taskqueue.protocol.insight import Log, LogReply
-from taskqueue.protocol.operations import OperationCancel, OperationReply, OperationUndo, Rerun
+from taskqueue.protocol.operations import Bulk, OperationCancel, OperationReply, OperationUndo, Rerun
 from taskqueue.protocol.projects import GroupDo
 from taskqueue.protocol.tasks import TaskCancel, TaskReprioritise, TaskRetry, TasksReply
 from taskqueue.protocol.values import Operation, TaskCounts, TaskFilter, TaskOf, UndoProgress
 from taskqueue.store.contract import Batch
 from taskqueue.store.records import layout
+from taskqueue.store.tools.consistency import check
+from taskqueue.store.tools.findings import Findings
 from tests.memory_store import MemoryStore
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import CANCEL, DAY, FORCE, HOUR
@@ -139,6 +143,24 @@ def test_an_undone_retry_leaves_tasks_over_as_they_were(world: World) -> None:
     after = [world.show(name) for name in names]
     assert [replace(each, n=0) for each in after] == [replace(each, n=0) for each in before]
     assert [each.history for each in after] == [each.history for each in before]
+
+
+@pytest.mark.parametrize("action", ["cancel", "retry"])
+def test_a_task_that_comes_back_was_put_off_as_often_as_before(world: World, action: str) -> None:
+    world.push("news", task("a"))
+    fetcher = world.fetcher()
+    for _ in range(3):
+        world.advance(5)
+        fetcher.hello()
+        fetcher.fail("a", retry_after=5.0)
+    fetcher.hello(capacity=0)
+    operation = bulk(world, action, filter=TaskFilter(states=["delayed"]))
+    assert world.show("a").put_off == 0
+
+    undo(world, operation)
+
+    world.restart()
+    assert (world.show("a").state, world.show("a").put_off) == ("delayed", 3)
 
 
 def test_an_undone_reprioritise_gives_each_task_its_former_priority(world: World) -> None:
@@ -358,7 +380,9 @@ def test_children_that_run_after_a_failure_come_back_blocked_with_their_parent(w
     assert sorted(fetcher.taken) == ["a-child", "parent", "z-child"]
 
 
-@pytest.mark.parametrize(("reaction", "state"), [("run", "ready"), ("only", "cancelled")])
+@pytest.mark.parametrize(
+    ("reaction", "state"), [("run", "ready"), ("only", "cancelled"), ("fail", "failed"), ("wait", "blocked")]
+)
 def test_children_whose_parent_was_cancelled_apart_from_them_come_back_and_see_that(
     world: World, reaction: Any, state: str
 ) -> None:
@@ -370,7 +394,275 @@ def test_children_whose_parent_was_cancelled_apart_from_them_come_back_and_see_t
     view = undo(world, operation)
 
     assert (view.seen, view.matched, rows(world)) == (1, 1, [])
+    assert told(view).counts == TaskCounts(blocked=1)
     assert state_of(world, "child") == state
+
+
+def test_children_whose_parent_was_cancelled_again_fail_with_it(world: World) -> None:
+    world.push("news", task("parent"), waiting("a-child", "parent"), waiting("z-child", "parent"))
+    operation = bulk(world, "cancel")
+    retry(world, "parent")
+    cancel(world, "parent")
+
+    view = undo(world, operation)
+
+    assert (view.matched, told(view).changed) == (2, 1)
+    assert [state_of(world, name) for name in ("parent", "a-child", "z-child")] == ["cancelled", "failed", "failed"]
+
+
+def test_a_task_that_ran_and_was_to_get_other_parents_sees_that_they_have_failed(world: World) -> None:
+    world.push("shop", task("later"))
+    world.push("news", task("a"), waiting("b", "a"))
+    fetcher = world.fetcher(projects=["news"])
+    fetcher.done("a")
+    world.settle()
+    world.push("news", waiting("b", TaskOf("shop", "later"), **FORCE))
+    operation = bulk(world, "cancel")
+    world.ask(TasksReply, TaskCancel(**WHO, n=world.n(), project="shop", taskids=["later"]))
+    assert state_of(world, "b") == "cancelled"
+
+    assert undo(world, operation).matched == 1
+    assert state_of(world, "b") == "failed"
+
+
+def test_a_child_that_was_retried_since_goes_on_waiting_for_its_cancelled_parent(world: World) -> None:
+    world.push("news", task("parent"), waiting("other", "parent"), waiting("retried", "parent"))
+    operation = bulk(world, "cancel")
+    for name in ("retried", "parent"):
+        retry(world, name)
+    cancel(world, "parent")
+    assert state_of(world, "retried") == "failed"
+    retry(world, "retried")
+
+    view = undo(world, operation)
+
+    assert (view.matched, told(view).changed) == (1, 2)
+    assert [state_of(world, name) for name in ("other", "retried")] == ["failed", "blocked"]
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_a_cancelled_undo_leaves_no_child_waiting_for_a_parent_that_it_has_not_brought_back(
+    world: World, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    monkeypatch.setattr(undo_steps, "STEP_ROWS", 1)
+    world.push("news", task("parent"), waiting("a-child", "parent"), waiting("b-child", "parent"))
+    operation = bulk(world, "cancel")
+    first = begin_undo(world, operation.id)
+    for _ in range(2):
+        world.turn()
+
+    world.turn(OperationCancel(**WHO, n=world.n(), id=first))
+    for _ in range(steps):
+        world.turn()
+    world.crash()
+    world.settle()
+
+    assert (show(world, first).cancelled, show(world, first).matched) == (True, 2)
+    assert world.counts() == TaskCounts(failed=2, cancelled=1)
+    view = undo(world, show(world, operation.id))
+    assert (view.matched, told(view).children, rows(world)) == (1, 2, [])
+    world.fetcher().finish_all()
+    assert world.counts() == TaskCounts(success=3)
+
+
+def test_an_undo_that_is_cancelled_after_its_last_task_looks_at_parents_all_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(undo_steps, "STEP_ROWS", 1)
+    world.push("shop", task("parent"))
+    world.push("news", *[waiting(f"child{number}", TaskOf("shop", "parent")) for number in range(3)])
+    operation = bulk(world, "cancel")
+    world.ask(TasksReply, TaskCancel(**WHO, n=world.n(), project="shop", taskids=["parent"]))
+    first = begin_undo(world, operation.id)
+    for _ in range(3):
+        world.turn()
+
+    end(world, first)
+    world.settle()
+
+    assert (show(world, first).matched, show(world, operation.id).undone_by) == (3, 2)
+    assert (world.counts(), rows(world)) == (TaskCounts(failed=3), [])
+
+
+@pytest.mark.parametrize(("ends", "state"), [({"retry": False}, "success"), ({"ok": True}, "cancelled")])
+def test_a_task_that_was_dropped_with_its_parents_cancel_is_blocked_again_and_decided_by_the_parents_end(
+    world: World, ends: Any, state: str
+) -> None:
+    world.push("news", task("parent", delay=50), waiting("child", "parent", on_failure="only"))
+    world.push("news", waiting("below", "child"))
+    world.push("shop", waiting("far", TaskOf("news", "parent"), on_failure="only"))
+    operation = bulk(world, "cancel", filter=TaskFilter(states=["delayed"]))
+    assert [state_of(world, "child"), state_of(world, "below"), state_of(world, "far", "shop")] == ["cancelled"] * 3
+
+    view = undo(world, operation)
+
+    assert (view.matched, told(view).children) == (1, 0)
+    assert [state_of(world, "child"), state_of(world, "below"), state_of(world, "far", "shop")] == ["blocked"] * 3
+    world.crash()
+    world.advance(50)
+    fetcher = world.fetcher()
+    fetcher.done("parent", **{"ok": False, **ends})
+    world.settle()
+    fetcher.finish_all()
+    assert [state_of(world, "child"), state_of(world, "below"), state_of(world, "far", "shop")] == [state] * 3
+
+
+def test_children_that_were_pushed_after_the_cancel_wait_again_or_are_counted(world: World) -> None:
+    world.push("news", task("parent", delay=50))
+    operation = bulk(world, "cancel")
+    world.push("news", waiting("only", "parent", on_failure="only"), waiting("fail", "parent"))
+    assert [state_of(world, "only"), state_of(world, "fail")] == ["cancelled", "failed"]
+
+    view = undo(world, operation)
+
+    assert (state_of(world, "only"), told(view).children_named) == ("blocked", ["fail"])
+
+
+@pytest.mark.parametrize("how", ["reset", "retry"])
+def test_an_undo_goes_on_when_a_task_with_many_children_is_gone_or_changes_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(undo_steps, "STEP_ROWS", 7)
+    world.push("shop", task("a", delay=50), task("b", delay=50))
+    world.push("news", *[waiting(f"c{number:02}", TaskOf("shop", "a")) for number in range(30)])
+    (begun,) = world.turn(Bulk(**WHO, n=world.n(), project="shop", action="cancel"))
+    assert isinstance(begun, OperationReply)
+    world.settle()
+    number = begin_undo(world, begun.operation.id)
+    world.turn()
+    assert show(world, number).seen == 1
+
+    if how == "reset":
+        world.do("reset", "shop")
+    else:
+        world.ask(TasksReply, TaskRetry(**WHO, n=world.n(), project="shop", taskids=["a"]))
+    world.settle()
+
+    view = show(world, number)
+    assert (view.seen, bool(view.ended_at), rows(world)) == (2, True, [])
+
+
+def test_what_was_dropped_with_a_dropped_task_is_blocked_again_however_deep(world: World) -> None:
+    names = [f"t{number}" for number in range(9)]
+    world.push("news", task("t0", delay=50))
+    world.push("news", *[waiting(each, above, on_failure="only") for above, each in pairwise(names)])
+    world.push("news", waiting("last", "t8"), waiting("other", "t4", "t8"), waiting("beside", "t4", on_failure="wait"))
+    operation = bulk(world, "cancel", filter=TaskFilter(states=["delayed"]))
+    assert world.counts() == TaskCounts(cancelled=11, blocked=1)
+
+    undo(world, operation)
+
+    assert world.counts() == TaskCounts(delayed=1, blocked=11)
+    world.advance(50)
+    fetcher = world.fetcher()
+    for name in names[:-1]:
+        fetcher.fail(name, retry=False)
+        world.settle()
+    assert fetcher.taken == names
+    fetcher.finish_all()
+    assert [state_of(world, name) for name in ("last", "other", "beside")] == ["success", "failed", "blocked"]
+
+
+def test_what_was_dropped_with_another_task_too_stays_dropped_with_that(world: World) -> None:
+    world.push("news", task("a", delay=50), task("b", priority=1))
+    world.push("news", waiting("of-a", "a", on_failure="only"), waiting("of-b", "b", on_failure="only"))
+    world.push("news", waiting("of-both", "of-a", "of-b"))
+    operation = bulk(world, "cancel", filter=TaskFilter(states=["delayed"]))
+    fetcher = world.fetcher(capacity=1)
+    fetcher.done("b")
+    world.settle()
+
+    undo(world, operation)
+
+    assert [state_of(world, name) for name in ("of-a", "of-b", "of-both")] == ["blocked", "cancelled", "cancelled"]
+
+
+@pytest.mark.parametrize("reaction", ["run", "only"])
+def test_a_child_that_waits_for_others_too_waits_again_for_a_parent_that_comes_back(
+    world: World, reaction: Any
+) -> None:
+    world.push("news", task("a", delay=50), task("b"), waiting("child", "a", "b", on_failure=reaction))
+    operation = bulk(world, "cancel", filter=TaskFilter(states=["delayed"]))
+    fetcher = world.fetcher(capacity=1)
+    fetcher.capacity = 0
+    fetcher.hello()
+
+    undo(world, operation)
+    fetcher.fail("b", retry=False)
+    world.settle()
+
+    assert state_of(world, "child") == "blocked"
+    world.advance(50)
+    fetcher.hello(capacity=2)
+    fetcher.done("a")
+    world.settle()
+    assert fetcher.taken == ["b", "a", "child"]
+
+
+@pytest.mark.parametrize("reaction", ["run", "only"])
+def test_edges_stay_satisfied_of_which_the_cancel_was_not_the_cause(world: World, reaction: Any) -> None:
+    fetcher = world.fetcher(capacity=2)
+    world.push("news", task("well"), task("ill"))
+    world.push("news", task("last", delay=50), waiting("child", "well", "ill", "last", on_failure=reaction))
+    fetcher.capacity = 0
+    fetcher.hello()
+    fetcher.done("well")
+    fetcher.fail("ill", retry=False)
+    world.push("news", task("well", **FORCE), task("ill", **FORCE))
+
+    undo(world, bulk(world, "cancel", filter=TaskFilter(states=["ready"])))
+
+    assert world.counts() == TaskCounts(ready=2, delayed=1, blocked=1)
+    cancel(world, "last")
+    world.settle()
+    assert state_of(world, "child") == "ready"
+
+
+def test_a_task_that_was_dropped_before_the_operation_stays_dropped(world: World) -> None:
+    world.push("news", task("parent"), waiting("child", "parent", on_failure="only"))
+    cancel(world, "parent")
+    retry(world, "parent")
+    world.advance(10)
+
+    undo(world, bulk(world, "cancel"))
+
+    assert [state_of(world, "parent"), state_of(world, "child")] == ["ready", "cancelled"]
+
+
+@pytest.mark.parametrize("reaction", ["run", "only"])
+def test_a_child_cancelled_between_its_parents_waits_for_both_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, reaction: Any
+) -> None:
+    monkeypatch.setattr(bulk_steps, "PAGE_TASKS", 1)
+    monkeypatch.setattr(undo_steps, "STEP_ROWS", 1)
+    world.push("news", task("a"), task("c"), waiting("b", "a", "c", on_failure=reaction))
+    operation = bulk(world, "cancel")
+
+    assert undo(world, operation).matched == 3
+
+    fetcher = world.fetcher()
+    for name in ("a", "c"):
+        assert state_of(world, "b") == "blocked"
+        fetcher.fail(name, retry=False)
+        world.settle()
+    assert sorted(fetcher.held) == ["b"]
+
+
+def test_the_edges_of_a_deferred_update_wait_again_for_a_parent_that_comes_back(world: World) -> None:
+    world.push("news", task("child"))
+    fetcher = world.fetcher()
+    world.push("news", task("parent", delay=50), waiting("child", "parent", on_failure="only", **FORCE))
+
+    undo(world, bulk(world, "cancel", filter=TaskFilter(states=["delayed"])))
+    fetcher.done("child")
+    world.settle()
+
+    assert state_of(world, "child") == "blocked"
+    world.advance(50)
+    fetcher.hello()
+    fetcher.fail("parent", retry=False)
+    world.settle()
+    assert fetcher.taken == ["child", "parent", "child"]
 
 
 def test_more_children_than_fit_into_a_step_are_counted_once_each(
@@ -585,7 +877,12 @@ def test_a_repeated_undo_request_starts_nothing_new(world: World) -> None:
 def test_an_operation_is_undone_once_and_an_undo_never(world: World) -> None:
     many(world, 3)
     operation = bulk(world, "cancel")
-    view = undo(world, operation)
+    number = begin_undo(world, operation.id)
+    (reply,) = world.turn(OperationUndo(**WHO, n=world.n(), id=operation.id))
+    assert isinstance(reply, ErrorReply)
+    assert reply.reason == "id: operation 1 is being undone by operation 2"
+    world.settle()
+    view = show(world, number)
 
     assert refused(world, operation) == "id: operation 1 is undone by operation 2"
     assert refused(world, view) == "id: operation 2 is an undo; do again what it took back"
@@ -697,6 +994,21 @@ def test_rows_go_with_their_project(world: World, action: str) -> None:
 
     assert not rows(world)
     assert refused(world, operation).endswith("its project was reset or deleted")
+
+
+def test_rows_of_several_projects_stay_when_one_of_these_is_deleted(make_world: MakeWorld) -> None:
+    world = make_world(projects={name: {"group": "g"} for name in ("news", "shop")})
+    for name in ("news", "shop"):
+        world.push(name, task("a"))
+    operation = bulk(world, "cancel", group="g")
+
+    world.do("delete", "shop")
+
+    assert len(rows(world)) == 2
+    assert not check(MemoryStore(world.disk), Findings()).problems
+    world.advance(KEPT_SECONDS + 1)
+    assert not rows(world)
+    assert refused(world, operation).endswith("it ended more than 7 days ago")
 
 
 def test_an_operation_whose_project_is_reset_while_it_runs_leaves_no_rows(world: World) -> None:
