@@ -22,7 +22,7 @@ from taskqueue.core.model.retry import Retry
 from taskqueue.core.model.session import Session, Wishes
 from taskqueue.core.model.task import FAILED, PROCESSING, Task
 from taskqueue.core.model.task_queue import TaskQueue
-from taskqueue.core.model.undo_rows import UndoRow
+from taskqueue.core.model.undo_rows import UndoCursor, UndoPage, UndoRow
 from taskqueue.core.model.watch_log import WatchLog
 from taskqueue.core.model.windows import Counters
 from taskqueue.core.moves import disk_full, edges, flows, lease_end, push, statistics, undo_rows
@@ -263,6 +263,22 @@ def _children_of_others_named(replace: Replace) -> None:
         return is_whole
 
     original = replace(undo, "_meet_children", count)
+
+
+def _parents_of_what_is_back_not_looked_at(replace: Replace) -> None:
+    def look(turn: TurnState, cursor: UndoCursor, project: Project | None, page: UndoPage, most: int) -> bool:
+        cursor.rows.index = len(page.rows)
+        return True
+
+    replace(undo, "_look_at_parents", look)
+
+
+def _cancelled_undo_leaves_children_waiting(replace: Replace) -> None:
+    def cancel(turn: TurnState, record: OperationRecord) -> bool:
+        undo.cursor_of(record).rows.parents = 0
+        return bool(original(turn, record))
+
+    original = replace(undo, "cancel", cancel)
 
 
 def _retried_since_fails_with_what_is_back(replace: Replace) -> None:
@@ -728,6 +744,16 @@ MUTANTS: Final = (
         "tokens of operations are numbers in sequence",
         _rows_with_tokens_in_sequence,
         (f"{UNDO}::test_a_token_of_an_operation_is_no_lease_and_no_number_that_is_shown",),
+    ),
+    Mutant(
+        "what an undo brings back misses failures of its parents",
+        _parents_of_what_is_back_not_looked_at,
+        (f"{UNDO}::test_children_whose_parent_was_cancelled_again_fail_with_it",),
+    ),
+    Mutant(
+        "an undo that is cancelled leaves tasks blocked",
+        _cancelled_undo_leaves_children_waiting,
+        (f"{UNDO}::test_a_cancelled_undo_leaves_no_child_waiting_for_a_parent_that_it_has_not_brought_back",),
     ),
     Mutant(
         "what was retried since an operation fails with what its undo brings back",

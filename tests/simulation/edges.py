@@ -5,11 +5,13 @@ G1   a task is dispatched only when each parent has succeeded since the edge was
 G2   an edge is satisfied at most once, and a task with only satisfied edges is not blocked
 G3   a task that failed ``upstream`` has a parent that has failed, was cancelled, or is gone
 G4   when all is quiet: no propagation is left, no edge is left of tasks that are gone or have other parents, no task is
-     awaited without children, and a blocked task waits for a parent that has not succeeded
+     awaited without children, and a blocked task waits for a parent that has not succeeded; unless it waits for a later
+     success, or a user has had it run, none of its parents has failed
 G5   no task waits for itself, directly or through others
 G6   a rerun resets a task at most once; its children wait for its next success
 G7   a task with policy ``only`` is dispatched only if a parent has not succeeded, or a user has it run, and is dropped
      only if each parent has ended; no other is dropped but with a parent
+G8   a task that has passed a cancelled parent, and was not released, is blocked again when an undo brings that back
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from taskqueue.core.model.edges import Edge, Links, Mark
+from taskqueue.core.model.edges import PASSED, UNSATISFIED, Edge, Links, Mark, TaskRef
 from taskqueue.core.model.rerun_set import LEFT
 from taskqueue.core.model.task import (
     BLOCKED,
@@ -30,6 +32,7 @@ from taskqueue.core.model.task import (
     READY,
     SUCCESS,
     Task,
+    key_time,
 )
 from taskqueue.core.moves.edges import NONE_FAILED
 from taskqueue.store.contract import Store
@@ -40,6 +43,7 @@ from tests.simulation.truth import Name, Truth
 from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
+    from tests.simulation.operations import Undone
     from tests.simulation.laws import Round
 
 Message = dict[str, Any]
@@ -68,6 +72,7 @@ class Edges:
         self._reset: set[Name] = set()
         self._let_go: set[Name] = set()
         self._unsure: set[Name] = set()
+        self._back: list[Undone] = []
 
     # ------------------------------------------------------------------------------------ what is heard
 
@@ -77,6 +82,7 @@ class Edges:
         self._reset.clear()
         self._let_go.clear()
         self._unsure.clear()
+        self._back.clear()
 
     def pushed(self, name: Name, outcome: str, item: Message) -> None:
         """Record a push and its outcome."""
@@ -116,6 +122,15 @@ class Edges:
     def retried(self, name: Name) -> None:
         """Record that the task is live again."""
         self._now[name] = READY
+
+    def brought_back(self, undone: Undone) -> None:
+        """Record that an undo has surely brought the task back, which its children wait for again."""
+        name = undone.name
+        self._now[name] = READY
+        self._back.append(undone)
+        for edge, mark in self._edges_to(name):
+            if mark.state == UNSATISFIED:
+                self._forget_failure(self._name_of(edge.child), name)
 
     def may_drop(self, name: Name, item: Message | None = None) -> bool:
         """Whether the task, with this push, may end at once: it runs only after a failure, and there may be none."""
@@ -200,8 +215,17 @@ class Edges:
         """Yield tasks that had failed ``upstream`` and whose written edges make them live."""
         for task, old_state, *_ in turn.kept.moves:
             name = Name(numbers[task.project], task.taskid)
-            if old_state in (FAILED, CANCELLED) and task.state not in OVER and name in self._truth.upstream:
+            if old_state not in (FAILED, CANCELLED) or task.state in OVER:
+                continue
+            if name in self._truth.upstream or self._waits_again(turn, TaskRef(task.project, task.taskid)):
                 yield name
+
+    def _waits_again(self, turn: Round, child: TaskRef) -> bool:
+        """Whether the task, which was dropped, has an edge to a parent that an undo has brought back."""
+        return self._name_of(child) in self._truth.dropped and any(
+            edge.child == child and mark is not None and not mark.state and edge not in turn.kept.new_edges
+            for edge, mark in turn.kept.edges.items()
+        )
 
     def failed_upstream(self, turn: Round, numbers: dict[int, str]) -> Iterable[Name]:
         """Yield tasks that fail in this turn because of parents: law G3."""
@@ -248,6 +272,7 @@ class Edges:
         for task in (*(move[0] for move in turn.kept.moves), *turn.kept.linked.values()):
             if task.project in numbers:
                 self._look_at(Name(numbers[task.project], task.taskid), task)
+        self._check_waiting_again()
         for number, propagation in turn.kept.propagations.items():
             if propagation is None:
                 self._journal.drop(self._truth.propagations, number)
@@ -261,6 +286,10 @@ class Edges:
             return
         if not is_new and mark.state and (before is None or (before.number == mark.number and before.state)):
             raise Violation("G2", edge.child.taskid, f"its edge to {edge.parent.taskid} is satisfied twice: {before}")
+        if not is_new and not mark.state and before is not None and before.number == mark.number and before.state:
+            if before.state != PASSED:
+                raise Violation("G2", edge.child.taskid, f"it waits again for {edge.parent.taskid}: it was {before}")
+            self._forget_failure(self._name_of(edge.child), self._name_of(edge.parent))
         self._put(self._truth.marks, edge, mark)
 
     def _look_at(self, name: Name, task: Task) -> None:
@@ -269,6 +298,8 @@ class Edges:
             raise Violation("G2", name.taskid, "it is blocked, and all its edges are satisfied")
         if task.state in (READY, DELAYED, PROCESSING) and links.missing:
             raise Violation("G2", name.taskid, f"it is not blocked, and {links.missing} edges are not satisfied")
+        if links.number or name in self._truth.edge_numbers:
+            self._put(self._truth.edge_numbers, name, links.number)
         is_dropped = task.state == CANCELLED and links.dropped
         self._mark_as(self._truth.dropped, name, is_so=is_dropped)
         self._mark_as(self._truth.upstream, name, is_so=bool(links.missing) and (task.state == FAILED or is_dropped))
@@ -280,6 +311,40 @@ class Edges:
             self._put(table, name, True)
         else:
             self._journal.drop(table, name)
+
+    # ------------------------------------------------------------------------------------ undos
+
+    def _check_waiting_again(self) -> None:
+        """Judge law G8."""
+        for undone in self._back:
+            if not undone.is_through or self._state(undone.name) not in (READY, DELAYED, PROCESSING, BLOCKED):
+                continue
+            for edge, mark in self._edges_to(undone.name):
+                name = self._name_of(edge.child)
+                held = self._truth.tasks.get(name)
+                if held is None or mark.state != PASSED or self._truth.edge_numbers.get(name) != mark.number:
+                    continue
+                is_dropped = name in self._truth.dropped and key_time(held.key) >= undone.began_at and not held.bare
+                if held.state == BLOCKED or is_dropped:
+                    reason = f"it does not wait again for {undone.name.taskid}, which an undo has brought back"
+                    raise Violation("G8", name.taskid, reason)
+
+    def _edges_to(self, parent: Name) -> list[tuple[Edge, Mark]]:
+        """List the edges of the store to a task."""
+        held = self._truth.tasks.get(parent)
+        ref = TaskRef(0 if held is None else held.number, parent.taskid)
+        return [(edge, mark) for edge, mark in self._truth.marks.items() if edge.parent == ref]
+
+    def _name_of(self, ref: TaskRef) -> Name:
+        names = {facts.number: name for name, facts in self._truth.projects.items()}
+        return Name(names.get(ref.project, ""), ref.taskid)
+
+    def _forget_failure(self, child: Name, parent: Name) -> None:
+        """Let the child wait for the parent's next end."""
+        for table in (self._truth.given, self._truth.given_later):
+            given = table.get(child)
+            if given is not None and parent in given.failed:
+                self._put(table, child, given._replace(failed=given.failed - {parent}))
 
     # ------------------------------------------------------------------------------------ reruns
 
@@ -375,6 +440,9 @@ class Edges:
             waits = [each for each in given.parents if each not in given.succeeded]
             if not waits or any(self._state(each) == SUCCESS for each in waits):
                 raise Violation("G4", name.taskid, f"it is blocked for ever; it waits for {waits}")
+            failed = [each for each in waits if self._state(each) in (FAILED, CANCELLED)]
+            if failed and given.policy == "fail" and name not in self._truth.by_hand:
+                raise Violation("G4", name.taskid, f"it is blocked for ever, though {failed} have failed")
 
     def reckon_with(self, store: Store) -> None:
         """Judge law G4 of the store at the end."""

@@ -27,7 +27,7 @@ O2   an undo gives tasks back what they were, unless they have changed since  (o
 B1 to B3   what an attempt leaves to the next, and its new tasks with their jobs    (attempts)
 A1   each failed attempt is written to the failures in the turn that ends it          (failures)
 R1   only tasks that finished longer ago than their project keeps them are dropped; forgotten only if it says so
-G1 to G7   dependent tasks run after their parents, once                      (edges)
+G1 to G8   dependent tasks run after their parents, once                      (edges)
 W1 to W4   each task of a flow that is accepted is made once; a tick of a graph has one flow  (flows)
 I1   an import brings each part of its export once                                     (importers)
 N1   a draining fetcher gets no new task, and its welcome says so                      (drains)
@@ -650,8 +650,11 @@ class Judge:
         changed = self.bulks.step(turn, touched)
         for name, operation, surely in changed:
             self._change(name, operation, surely=surely)
-        for undone in self.undos.step(turn, numbers, touched, changed):
+        decided = self.undos.step(turn, numbers, touched, changed)
+        for undone in decided:
             self._undo(undone)
+        for name in self.undos.cancelled():
+            self.edges.cancelled(name)
         self._may_expire(turn, numbers)
         # Steps such as those of reruns may revoke the lease later in the turn.
         for kept in turn.kept.attempts:
@@ -660,6 +663,10 @@ class Judge:
                 self.leases.slow(name, self._token(name))
         for name in self.edges.failed_upstream(turn, numbers):
             self._widen(name, OVER)
+        # Children may have been dropped in this turn before an undo brought their parents back.
+        for undone in decided:
+            if undone.surely and undone.action == "cancel":
+                self.edges.brought_back(undone)
         for name in self.edges.revived(turn, numbers):
             self._widen(name, WAITING)
             self.projects.fed(name.project)

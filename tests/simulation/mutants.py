@@ -701,6 +701,10 @@ def _rows_not_kept_with_their_step(replace_: Replace) -> None:
     original = replace_(undo_rows, "keep", keep)
 
 
+def _children_pass_what_comes_back(replace_: Replace) -> None:
+    replace_(propagation, "wait_again", lambda turn, found, since: None)
+
+
 def _timeout_no_failure(replace_: Replace) -> None:
     def note(turn: TurnState, task: Task, attempt: Attempt) -> None:
         if attempt.outcome == "timeout":
@@ -1117,6 +1121,7 @@ MUTANTS: Final = (
     Mutant("an undo changes what has run since", "O2 S3", _undo_of_what_has_run_since),
     Mutant("an undo forgets due times", "O2", _undo_forgets_due_times),
     Mutant("what waits has no row for an undo", "O2", _rows_not_kept_with_their_step),
+    Mutant("what has passed a parent does not wait again", "G8", _children_pass_what_comes_back, graphs=True),
     Mutant("a timeout is no failure", "A1", _timeout_no_failure),
     Mutant("a cleared task is known by its old id", "S2", _cleared_task_known_by_its_old_id),
     Mutant("a restart forgets who is drained", "N1", _drained_names_forgotten, crewed=True),

@@ -3,7 +3,7 @@
 O1: a bulk operation changes each old task that it selects exactly once, and none that arrived later.
 
 O2: an undo gives each of these tasks back what it was, unless something else has been written of it since; and a task
-that has been handed out since stays as it is.
+that has been handed out since stays as it is. What becomes of tasks that wait for one of these: see ``edges``.
 
 Each step writes its progress, which says which tasks it has decided: those between two taskids. Their states before the
 turn are known; if the turn also did something else with a task, both results are allowed.
@@ -29,7 +29,7 @@ from taskqueue.core.model.task import (
     key_time,
     seq_in,
 )
-from taskqueue.core.model.undo_rows import UndoCursor, UndoRow, UndoRows
+from taskqueue.core.model.undo_rows import PARENTS_NOW, UndoCursor, UndoRow, UndoRows
 from tests.simulation.tasks import ON_FAILURE
 from tests.simulation.truth import EPSILON, Held, Name, Progress, Touch, Truth
 from tests.simulation.world import Violation
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 MEANT: Final = {
     "retry": ("failed",),
-    "cancel": STATE_NAMES[1:4],
-    "reprioritise": STATE_NAMES[1:4],
-    "reschedule": STATE_NAMES[1:3],
+    "cancel": (*STATE_NAMES[1:4], "blocked"),
+    "reprioritise": (*STATE_NAMES[1:4], "blocked"),
+    "reschedule": (*STATE_NAMES[1:3], "blocked"),
 }
 
 
@@ -97,7 +97,7 @@ class Bulks:
                     rows.append((name, record, False))
                 continue
             wanted: Sequence[str] = record.progress.filter.states or MEANT[record.progress.action]
-            if is_own or name in touched or not self._is_settled(held, wanted):
+            if is_own or name in touched or not self._is_settled(held, wanted) or self._may_be_released(name, held):
                 rows.append((name, record, False))
             elif STATE_NAMES[held.state] in wanted:
                 rows.append((name, record, True))
@@ -105,7 +105,12 @@ class Bulks:
 
     def _is_settled(self, held: Held, wanted: Sequence[str]) -> bool:
         """Whether the turn can't have changed the task by itself before the step."""
-        return held.state == READY or held.state > 3 or (held.state == DELAYED and "ready" in wanted)
+        is_same_when_due = held.state == DELAYED and ("ready" in wanted) == ("delayed" in wanted)
+        return held.state == READY or held.state > 3 or is_same_when_due
+
+    def _may_be_released(self, name: Name, held: Held) -> bool:
+        """Whether the ends of parents may have changed the task in the turn, before the step."""
+        return held.state == BLOCKED or name in self._truth.upstream or name in self._truth.dropped
 
     def _check_count(
         self, before: Progress, record: OperationRecord, rows: list[tuple[Name, OperationRecord, bool]]
@@ -124,6 +129,8 @@ class Undone(NamedTuple):
 
     Attributes:
         has_run: it has been handed out since.
+        began_at: unix seconds at which the operation began.
+        is_through: False if it has children that later steps will look at.
     """
 
     name: Name
@@ -131,6 +138,8 @@ class Undone(NamedTuple):
     action: str
     surely: bool
     has_run: bool
+    began_at: float
+    is_through: bool
 
 
 class Undos:
@@ -172,7 +181,9 @@ class Undos:
     def _check_row(self, name: Name, row: UndoRow, operation: int, touched: set[Name]) -> None:
         held = self._truth.tasks.get(name)
         self._marked[name] = operation
-        if held is None or name in touched or held.state in (DELAYED, PROCESSING):  # its time or lease may have run out
+        # Its time or its lease may have run out, and parents may have ended.
+        may_differ = name in touched or name in self._truth.upstream or name in self._truth.dropped
+        if held is None or may_differ or held.state in (DELAYED, PROCESSING, BLOCKED):
             return
         if (row.state, row.retried, row.priority) != (held.state, held.retried, _priority(held)):
             raise Violation("O2", name.taskid, f"operation {operation} remembers {row}, but it was {held}")
@@ -180,8 +191,12 @@ class Undos:
     def _decide(self, record: OperationRecord, numbers: Mapping[int, str], touched: set[Name]) -> Iterator[Undone]:
         cursor = record.undo
         assert cursor is not None
-        end = cursor.rows.pages, 0
-        now = end if record.progress.ended_at and not record.progress.cancelled else _place(cursor.rows)
+        end, rest = (cursor.rows.pages, 0), cursor.rest
+        has_met_all = rest is None and cursor.rows.parents == PARENTS_NOW
+        if has_met_all or (record.progress.ended_at and not record.progress.cancelled):
+            now = end
+        else:
+            now = _place(cursor.rows if rest is None else rest)
         before = self._truth.undos.get(cursor.operation, (0, 0))
         self._truth.journal.put(self._truth.undos, cursor.operation, now)
         for position in range(before[0], min(now[0] + 1, cursor.rows.pages)):
@@ -190,14 +205,23 @@ class Undos:
             rows = page.rows[first : now[1]] if position == now[0] else page.rows[first:]
             for row in rows if page.project in numbers else ():
                 name = Name(numbers[page.project], row.taskid)
-                yield self._about(name, row, cursor, page.project, touched)
+                is_last = position == now[0] and row is rows[-1]
+                yield self._about(name, row, cursor, page.project, touched, is_last=is_last)
 
-    def _about(self, name: Name, row: UndoRow, cursor: UndoCursor, number: int, touched: set[Name]) -> Undone:
+    def _about(
+        self, name: Name, row: UndoRow, cursor: UndoCursor, number: int, touched: set[Name], *, is_last: bool
+    ) -> Undone:
         mark, held = self._truth.touches.get(name), self._truth.tasks.get(name)
         is_there = held is not None and held.number == number and not held.bare
         is_marked = mark is not None and mark.operation == cursor.operation and is_there
         surely = is_marked and mark is not None and not mark.is_written and name not in touched
-        return Undone(name, row, cursor.action, surely, is_marked and mark is not None and mark.has_run)
+        has_run = is_marked and mark is not None and mark.has_run
+        is_through = not (is_last and cursor.rows.after)
+        return Undone(name, row, cursor.action, surely, has_run, cursor.began_at, is_through)
+
+    def cancelled(self) -> Iterator[Name]:
+        """Yield the tasks that operations have cancelled in this turn."""
+        return (name for name, operation in self._marked.items() if operation in self._cancels)
 
     def written(self, name: Name, task: Task) -> None:
         """Record that a task was written in this turn."""
@@ -232,6 +256,8 @@ class Undos:
             is_back = held.state == DELAYED if is_later else held.state in (READY, DELAYED, PROCESSING)
             if is_later and is_back:
                 is_back = abs(key_time(held.key) - row.exetime) < EPSILON
+            # A task that ran may have been given other parents, which apply once it runs no more.
+            is_back = is_back or (row.state == PROCESSING and held.state == BLOCKED)
             is_back = is_back and held.retried == row.retried
         else:
             is_back = held.state == row.state or row.state == BLOCKED
@@ -240,7 +266,8 @@ class Undos:
 
 
 def _place(rows: UndoRows) -> tuple[int, int]:
-    return rows.position, rows.index
+    """Return page and row up to which tasks are back; the children of the last one may not all have been looked at."""
+    return rows.position, rows.index + bool(rows.after)
 
 
 def _priority(held: Held) -> int:

@@ -239,6 +239,7 @@ class Truth:
         drained: names of fetchers that get no tasks.
         given, given_later: parents of a task; its parents after the end of its lease.
         marks: state and number of each edge in the store.
+        edge_numbers: number of the valid edges of a task; 0 if it has none.
         upstream: tasks that have failed because of parents, or were dropped with one.
         dropped: tasks that were dropped because no parent had failed, or with a parent.
         by_hand: tasks that a user has had run since they were given their parents.
@@ -296,6 +297,7 @@ class Truth:
         self.given: dict[Name, Any] = {}
         self.given_later: dict[Name, Any] = {}
         self.marks: dict[Any, Any] = {}
+        self.edge_numbers: dict[Name, int] = {}
         self.upstream: dict[Name, bool] = {}
         self.dropped: dict[Name, bool] = {}
         self.by_hand: dict[Name, bool] = {}

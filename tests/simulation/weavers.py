@@ -156,6 +156,46 @@ class Meddler:
         return [taskid_of(project, number) for number in numbers]
 
 
+class Waverer:
+    """Operator who cancels tasks by a filter and undoes that, and now and then cancels the undo."""
+
+    def __init__(self, world: World, told: Told) -> None:
+        self._world = world
+        self._rng = world.rng("waverer")
+        self._client = Client(world, "waverer", told)
+        self._wait()
+
+    def _wait(self) -> None:
+        self._world.clock.after(self._world.wait(self._rng, 12 * MEAN_SECONDS), self._cancel)
+
+    def _cancel(self) -> None:
+        if self._world.is_calm:
+            return
+        project = self._rng.choice(PROJECTS)
+        states = self._rng.choice(((), ("ready", "delayed"), ("ready", "processing"), ("blocked",)))
+        wanted: Message = {"states": list(states)} if states else {}
+        self._client.ask("bulk", self._undo_later, project=project, filter=wanted, action="cancel", dry_run=False)
+        self._wait()
+
+    def _undo_later(self, reply: Message) -> None:
+        if reply["type"] != "error":
+            self._undo_after(self._rng.choice((0.5, 5.0, 40.0)) * self._rng.random(), reply["operation"]["id"])
+
+    def _undo_after(self, seconds: float, operation: int) -> None:
+        self._world.clock.after(
+            seconds,
+            lambda: self._client.ask("operation-undo", lambda reply: self._stop(reply, operation), id=operation),
+        )
+
+    def _stop(self, reply: Message, operation: int) -> None:
+        """Cancel an undo perhaps, and perhaps undo the rest."""
+        if reply["type"] == "error" or self._rng.random() < 0.6:
+            return
+        self._client.ask("operation-cancel", id=reply["operation"]["id"])
+        if self._rng.random() < 0.5:
+            self._undo_after(self._rng.uniform(1, 20), operation)
+
+
 class Timekeeper:
     """Operator who sets cron entries with graphs, and in calm takes them back."""
 
@@ -218,5 +258,6 @@ def move_in(world: World, told: Told) -> None:
         GraphFetcher(world, f"knitter{number}", told, size)
     Meddler(world, told, size)
     Timekeeper(world, told)
+    Waverer(world, told)
     for project in PROJECTS:
         Planner(world, told, project, [taskid_of(project, number) for number in range(size)])
