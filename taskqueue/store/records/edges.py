@@ -42,7 +42,7 @@ from taskqueue.core.model.edges import (
 )
 from taskqueue.core.model.needs import Found
 from taskqueue.core.model.records import WriteSet
-from taskqueue.core.model.task import OVER, Task
+from taskqueue.core.model.task import CANCELLED, OVER, Task
 from taskqueue.protocol.fields import MAX_PARENTS
 from taskqueue.store.contract import Batch, Store, StoreReader
 from taskqueue.store.records import layout
@@ -228,6 +228,8 @@ def _fill_released(store: Store, steps: Sequence[_Step], found: Found) -> list[_
         for ref, count in told.items()
         if (task := found.tasks.get(ref)) is not None and _may_be_released(task, count, succeeds=ref in succeeded)
     ]
+    restored = [edge.child for step, page in steps if step.kind == "restored" for edge, _, _ in page.edges]
+    waiting += [task for ref in restored if (task := found.tasks.get(ref)) is not None and task.state == CANCELLED]
     size = 0
     for some in growing_chunks(waiting):
         if size > RELEASED_BYTES:

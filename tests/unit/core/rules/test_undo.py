@@ -563,6 +563,19 @@ def test_what_was_dropped_with_a_dropped_task_is_blocked_again_however_deep(worl
     assert [state_of(world, name) for name in ("last", "other", "beside")] == ["success", "failed", "blocked"]
 
 
+def test_a_dropped_task_is_blocked_again_in_a_project_that_is_cleared_meanwhile(world: World) -> None:
+    world.push("news", task("parent", delay=50), waiting("near", "parent", on_failure="only"))
+    world.push("shop", waiting("far", TaskOf("news", "near"), on_failure="only"), task("other"))
+    operation = bulk(world, "cancel", filter=TaskFilter(states=["delayed"]))
+    begin_undo(world, operation.id)
+    world.turn()
+
+    world.do("clear", "shop")  # in the turn that tells the children of what is blocked again
+    world.settle()
+
+    assert [state_of(world, "near"), state_of(world, "far", "shop")] == ["blocked", "blocked"]
+
+
 def test_what_was_dropped_with_another_task_too_stays_dropped_with_that(world: World) -> None:
     world.push("news", task("a", delay=50), task("b", priority=1))
     world.push("news", waiting("of-a", "a", on_failure="only"), waiting("of-b", "b", on_failure="only"))
