@@ -102,15 +102,17 @@ class Flows:
             or record.name != f"{record.cron}-{record.tick:.0f}"
         ):
             raise Violation("W4", record.name, f"it is the flow of {record.tick}, at {now.wall}")
-        if record.tick <= last <= lowest:
-            raise Violation("W4", record.name, f"a flow of {last} was submitted before it")
         waiting = self._truth.waiting.get(key, ())
         if record.tick not in waiting[:1] and waiting:
             raise Violation("W4", record.name, f"of {waiting}, which wait, the first one comes first")
+        # The clock may have been put back, and forward again, while it waited.
+        if not waiting and record.tick <= last <= lowest:
+            raise Violation("W4", record.name, f"a flow of {last} was submitted before it")
         others = [seen for seen in self._truth.flows.values() if (seen.project, seen.cron) == (project, record.cron)]
         if entry["overlap"] != "both" and not all(seen.is_over for seen in others):
             raise Violation("W4", record.name, f"{others[-1].name} has not ended")
-        self._truth.journal.put(self._truth.ticks, key, (record.tick, now.wall))
+        if not waiting or record.tick > last:
+            self._truth.journal.put(self._truth.ticks, key, (record.tick, now.wall))
 
     def staged(self, request: Message, reply: Message) -> None:
         """Record staged tasks, or their refusal."""
