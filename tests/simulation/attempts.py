@@ -69,6 +69,19 @@ class Attempts:
             self._know(name, UNKNOWN if name in self._failed else item.get("body"))
             self._journal.put(self._truth.jobs, name, job)
             self._described.add(name)
+        elif outcome == "cancelled":
+            self.cancelled(name)
+
+    def cancelled(self, name: Name) -> None:
+        """Record that the task was cancelled; its deferred update applies only if its lease had ended before."""
+        for later, known in (
+            (self._truth.later_bodies, self._truth.bodies),
+            (self._truth.later_jobs, self._truth.jobs),
+        ):
+            if name in later:
+                self._journal.drop(later, name)
+                if name not in self._described:
+                    self._journal.put(known, name, UNKNOWN)
 
     def made(self, name: Name) -> None:
         """Record that the scheduler has made or pushed the task by itself."""

@@ -43,8 +43,8 @@ from tests.simulation.truth import Name, Truth
 from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
-    from tests.simulation.operations import Undone
     from tests.simulation.laws import Round
+    from tests.simulation.operations import Undone
 
 Message = dict[str, Any]
 
@@ -73,6 +73,8 @@ class Edges:
         self._let_go: set[Name] = set()
         self._unsure: set[Name] = set()
         self._back: list[Undone] = []
+        self._won: set[Name] = set()
+        self._perhaps: dict[Name, Given] = {}
 
     # ------------------------------------------------------------------------------------ what is heard
 
@@ -83,6 +85,8 @@ class Edges:
         self._let_go.clear()
         self._unsure.clear()
         self._back.clear()
+        self._won.clear()
+        self._perhaps.clear()
 
     def pushed(self, name: Name, outcome: str, item: Message) -> None:
         """Record a push and its outcome."""
@@ -96,10 +100,12 @@ class Edges:
             self._journal.drop(self._truth.by_hand, name)
             self._now[name] = READY
             self._unsure.discard(name)
+            self._perhaps.pop(name, None)
 
     def succeeded(self, name: Name) -> None:
         """Record a success that counted: the task's children have one parent less to wait for."""
         self._now[name] = READY if name in self._truth.given_later else SUCCESS
+        self._won.add(name)
         for table in (self._truth.given, self._truth.given_later):
             for child, given in list(table.items()):
                 if name in given.parents:
@@ -111,11 +117,21 @@ class Edges:
             self._put(self._truth.given, name, self._truth.given_later[name])
             self._journal.drop(self._truth.given_later, name)
 
+    def may_have_ended(self, name: Name) -> None:
+        """Record that the task's lease may have ended, so that it may have the parents of a deferred update now."""
+        if name in self._truth.given_later:
+            self._unsure.add(name)
+
     def cancelled(self, name: Name) -> None:
-        """Record that the task and its deferred update were cancelled; if it had parents, it has the update's now."""
+        """Record that the task and its deferred update were cancelled; if it had parents, it has the update's now.
+
+        It also has these if its lease ended before in this turn; only its written links show that.
+        """
         self._now[name] = CANCELLED
         if name in self._truth.given and self._truth.given[name].parents:
             self.ended(name)
+        elif name in self._truth.given_later:
+            self._perhaps[name] = self._truth.given_later[name]
         self._journal.drop(self._truth.given_later, name)
         self.failed(name)
 
@@ -125,12 +141,8 @@ class Edges:
 
     def brought_back(self, undone: Undone) -> None:
         """Record that an undo has surely brought the task back, which its children wait for again."""
-        name = undone.name
-        self._now[name] = READY
+        self._now[undone.name] = READY
         self._back.append(undone)
-        for edge, mark in self._edges_to(name):
-            if mark.state == UNSATISFIED:
-                self._forget_failure(self._name_of(edge.child), name)
 
     def may_drop(self, name: Name, item: Message | None = None) -> bool:
         """Whether the task, with this push, may end at once: it runs only after a failure, and there may be none."""
@@ -269,10 +281,17 @@ class Edges:
         """Judge law G2, and record the written edges."""
         for edge, mark in turn.kept.edges.items():
             self._mark(edge, mark, is_new=edge in turn.kept.new_edges)
+        for undone in self._back:
+            for edge, mark in self._edges_to(undone.name):
+                if mark.state == UNSATISFIED:
+                    self._forget_failure(self._name_of(edge.child), undone.name)
         for task in (*(move[0] for move in turn.kept.moves), *turn.kept.linked.values()):
             if task.project in numbers:
                 self._look_at(Name(numbers[task.project], task.taskid), task)
         self._check_waiting_again()
+        for name in sorted(self._unsure):  # one that was pushed and cleared in this turn
+            if name not in self._truth.tasks:
+                self.gone(name)
         for number, propagation in turn.kept.propagations.items():
             if propagation is None:
                 self._journal.drop(self._truth.propagations, number)
@@ -284,16 +303,20 @@ class Edges:
         if mark is None:
             self._journal.drop(self._truth.marks, edge)
             return
-        if not is_new and mark.state and (before is None or (before.number == mark.number and before.state)):
+        was = before.state if before is not None and before.number == mark.number else UNSATISFIED
+        # One that was passed may have been waited for again in between.
+        if not is_new and mark.state and (before is None or was not in (UNSATISFIED, PASSED)):
             raise Violation("G2", edge.child.taskid, f"its edge to {edge.parent.taskid} is satisfied twice: {before}")
-        if not is_new and not mark.state and before is not None and before.number == mark.number and before.state:
-            if before.state != PASSED:
+        if not is_new and not mark.state and was:
+            if was != PASSED:
                 raise Violation("G2", edge.child.taskid, f"it waits again for {edge.parent.taskid}: it was {before}")
-            self._forget_failure(self._name_of(edge.child), self._name_of(edge.parent))
+            self._wait_again(self._name_of(edge.child), self._name_of(edge.parent))
         self._put(self._truth.marks, edge, mark)
 
     def _look_at(self, name: Name, task: Task) -> None:
         links = task.links or Links()
+        if name in self._perhaps and links.number:
+            self._put(self._truth.given, name, self._perhaps[name])
         if task.state == BLOCKED and not links.missing and task.exetime != HELD_UNTIL:
             raise Violation("G2", name.taskid, "it is blocked, and all its edges are satisfied")
         if task.state in (READY, DELAYED, PROCESSING) and links.missing:
@@ -339,8 +362,15 @@ class Edges:
         names = {facts.number: name for name, facts in self._truth.projects.items()}
         return Name(names.get(ref.project, ""), ref.taskid)
 
+    def _wait_again(self, child: Name, parent: Name) -> None:
+        """Let the child wait for the parent's next end; that may be a success of this turn."""
+        self._forget_failure(child, parent)
+        for table in (self._truth.given, self._truth.given_later):
+            given = table.get(child)
+            if given is not None and parent not in self._won:
+                self._put(table, child, given._replace(succeeded=given.succeeded - {parent}))
+
     def _forget_failure(self, child: Name, parent: Name) -> None:
-        """Let the child wait for the parent's next end."""
         for table in (self._truth.given, self._truth.given_later):
             given = table.get(child)
             if given is not None and parent in given.failed:

@@ -402,6 +402,7 @@ class Judge:
             if lease.number <= hello["seen"] and token not in holds:
                 self.leases.end(token)
                 self._widen(lease.name, WAITING)
+                self.edges.may_have_ended(lease.name)
         return bool(hello["n"] > n)
 
     def _miss(self, session: str, tokens: list[int]) -> None:
@@ -412,6 +413,7 @@ class Judge:
             if lease := self.truth.leases.get(token):
                 self.leases.end(token)
                 self._widen(lease.name, WAITING)
+                self.edges.may_have_ended(lease.name)
 
     def _hear_new_tasks(self, request: Message, reply: Message) -> None:
         codes = {error["index"]: error.get("code", "") for error in reply.get("errors", ())}
@@ -465,6 +467,7 @@ class Judge:
                 has_expired = self._world.clock.now >= lease.until - EPSILON
                 self._may_be[lease.name] = frozenset((WAITING, OVER) if has_expired else (WAITING,))
                 self._tokens[lease.name] = 0
+                self.edges.ended(lease.name)
             else:
                 self.leases.extend(token, lease, request.get("seconds"))
 
@@ -476,9 +479,16 @@ class Judge:
                 self._revoke(name)
                 self._may_be[name] = frozenset((become,))
                 self.projects.fed(name.project)
-                (self.edges.cancelled if become == OVER else self.edges.retried)(name)
-                if become == WAITING:
+                if become == OVER:
+                    self._cancel(name)
+                else:
+                    self.edges.retried(name)
                     self.edges.ran_by_hand(name)
+
+    def _cancel(self, name: Name) -> None:
+        """Record that the task and its deferred update were cancelled."""
+        self.edges.cancelled(name)
+        self.attempts.cancelled(name)
 
     def _hear_settings(self, request: Message, reply: Message) -> None:
         self._set[request["project"]] = self._set.get(request["project"], 0) + 1
@@ -586,6 +596,7 @@ class Judge:
             self.edges.succeeded(name)
         else:
             self.attempts.failed(name, item, self._may_be[name], first=first)
+        self.edges.ended(name)
         self.leases.end(token)
 
     def _after_answer(self, name: Name, item: Message, ok: bool) -> frozenset[str]:
@@ -654,7 +665,7 @@ class Judge:
         for undone in decided:
             self._undo(undone)
         for name in self.undos.cancelled():
-            self.edges.cancelled(name)
+            self._cancel(name)
         self._may_expire(turn, numbers)
         # Steps such as those of reruns may revoke the lease later in the turn.
         for kept in turn.kept.attempts:
@@ -743,7 +754,7 @@ class Judge:
                 continue
             self._revoke(name)
             self._widen(name, OVER)
-            self.edges.cancelled(name)
+            self._cancel(name)
 
     def _change(self, name: Name, operation: OperationRecord, *, surely: bool) -> None:
         """Apply an operation to the task, surely or maybe."""
