@@ -19,6 +19,9 @@ START_DAEMON: Final = (
 )
 """Advice where no daemon answers."""
 
+ACCESS_FILE: Final = "data/access.json"
+"""Access file of a daemon with keys, from the current folder, unless TASKQUEUE_DAEMON_KEYS names another."""
+
 WEB_HOST: Final = "127.0.0.1"
 WEB_PORT: Final = 7401
 WEB_ADDRESS: Final = f"{WEB_HOST}:{WEB_PORT}"

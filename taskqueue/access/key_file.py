@@ -10,14 +10,18 @@ the public key of its daemon, too: the client refuses any other daemon.
 from __future__ import annotations
 
 import os
+import socket
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final
+from urllib.parse import urlsplit
 
 import msgspec
 import zmq
 from zmq.utils import z85
 
 from taskqueue.access.private_file import locked_folder, read_private, write_private
+from taskqueue.defaults import ACCESS_FILE
 from taskqueue.errors import ConfigError, SettingError
 from taskqueue.protocol.fields import WORDS
 from taskqueue.protocol.reasons import file_reason
@@ -34,7 +38,9 @@ SHOWN_CHARS: Final = 8
 MAX_KEY_BYTES: Final = 4096
 SERVER_KEY: Final = "server.key"
 LOCAL_KEY: Final = "local.key"
-"""Files beside the access file: the daemon's own pair, and the key of commands on its machine."""
+"""Files beside the access file: the daemon's own pair, and the key of clients on its machine."""
+
+LOOPBACK: Final = ("tcp://127.", "tcp://localhost:", "tcp://[::1]:")
 
 
 class KeyFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -110,12 +116,38 @@ def server_public(folder: Path) -> str:
 
 
 def local_key(folder: Path, server: str) -> KeyFile:
-    """The key of commands on the daemon's machine, made anew if there is none for the daemon's public key ``server``.
+    """The key of clients on the daemon's machine, made anew if there is none for the daemon's public key ``server``.
 
     Raises:
         ConfigError: it can't be read or made.
     """
     return _kept(folder / LOCAL_KEY, "local", server)
+
+
+def find_local_key(address: str, access_file: Path | None = None) -> Path | None:
+    """Return local.key of a daemon on this machine, for a client that names no key; None if this user has none.
+
+    Args:
+        address: address of the daemon.
+        access_file: access file beside which it is; None: TASKQUEUE_DAEMON_KEYS, or else ACCESS_FILE.
+    """
+    if not _is_here(address):
+        return None
+    found = Path(access_file or os.environ.get("TASKQUEUE_DAEMON_KEYS") or ACCESS_FILE).parent / LOCAL_KEY
+    return found if os.access(found, os.R_OK) else None
+
+
+def _is_here(address: str) -> bool:
+    """Whether a daemon at this address runs on this machine; no name but localhost is looked up."""
+    if address.startswith(LOOPBACK):
+        return True
+    try:
+        host = ip_address(urlsplit(address).hostname or "")
+        with socket.socket(socket.AF_INET6 if host.version == 6 else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(host), 0))  # only an address of this machine can be bound
+    except (ValueError, OSError):
+        return False
+    return True
 
 
 def key_in(fd: int) -> KeyFile:

@@ -15,7 +15,7 @@ from typing import Final, cast
 
 import msgspec
 
-from taskqueue.access.key_file import KeyFile, read_key
+from taskqueue.access.key_file import KeyFile, find_local_key, read_key
 from taskqueue.protocol.choices import NAME_WORDS
 from taskqueue.protocol.fields import MAX_CAPACITY, Capacity, Priority, ProjectName
 
@@ -108,16 +108,18 @@ def _checked(name: str, number: int, kind: object, bounds: str) -> int:
         raise ValueError(f"{name}: expected an integer {bounds}, got {number!r}") from None
 
 
-def client_key(key: str | os.PathLike[str] | KeyFile | None) -> KeyFile | None:
+def client_key(key: str | os.PathLike[str] | KeyFile | None, address: str) -> KeyFile | None:
     """Return the key that a client is to use, read from its file; None: it has none.
 
     Args:
-        key: a key or its file; empty: no key; None: that in the environment's TASKQUEUE_KEY.
+        key: a key or its file; empty: no key; None: that in the environment's TASKQUEUE_KEY, or else local.key of a
+            daemon on this machine.
+        address: address of the daemon.
 
     Raises:
         ConfigError: the file can't be used.
     """
-    named = key if key is not None else os.environ.get("TASKQUEUE_KEY")
-    if isinstance(named, KeyFile):
-        return named
+    if isinstance(key, KeyFile):
+        return key
+    named = os.environ.get("TASKQUEUE_KEY") or find_local_key(address) if key is None else key
     return read_key(Path(named)) if named else None

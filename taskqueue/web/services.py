@@ -136,7 +136,9 @@ class Services:
 
     def __init__(self, options: WebOptions, templates: Templates, user: str = "") -> None:
         self.options = options
-        self.client = AsyncClient(options.daemon_url, name=options.name, timeout=options.timeout, key=options.key)
+        # Not None, by which the client would look for a key itself.
+        key = options.key or ""
+        self.client = AsyncClient(options.daemon_url, name=options.name, timeout=options.timeout, key=key)
         if user:
             self.client._exchange.speak_for(user)
         self.channels = Channels()

@@ -167,6 +167,21 @@ def test_commands_on_the_daemons_machine_find_its_local_key(keyed: KeyedFactory,
     assert run(it.daemon, "status", cwd=tmp_path).returncode == 0
 
 
+def test_a_client_in_a_handler_finds_the_local_key_that_its_worker_finds(keyed: KeyedFactory, tmp_path: Path) -> None:
+    it = keyed().start()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "local.key").symlink_to(tmp_path / "local.key")
+    (tmp_path / "crawler.py").write_text(
+        "from taskqueue import Client\nclient = Client()\ndef crawl(task): client.push('p', 'http://site/2')\n"
+    )
+    assert run(it.daemon, "push", "p", "http://site/1", cwd=tmp_path).returncode == 0
+
+    worked = run(it.daemon, "work", "crawler:crawl", "p", "--until-finished", cwd=tmp_path)
+
+    assert worked.returncode == 0, worked.stderr
+    assert "http://site/2" in run(it.daemon, "task", "list", "p", "--state", "success", cwd=tmp_path).stdout
+
+
 def test_a_key_that_is_authorised_late_is_let_in(keyed: KeyedFactory) -> None:
     it = keyed().start()
     key = it.key("late", is_known=False)

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast, get_args
 import click
 
 from taskqueue.cli.input import times
-from taskqueue.cli.input.daemon import ACCESS_FILE, Daemon, daemon_options, key_for
+from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.output.json_output import json_lines_option
+from taskqueue.defaults import ACCESS_FILE
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
@@ -241,13 +242,13 @@ def list_keys(as_json: bool, keys: Path, daemon: Daemon) -> None:
       taskqueue key list --json | jq -r .name
     """
     from taskqueue.access.access_file import existing_entries
-    from taskqueue.access.key_file import SHOWN_CHARS
+    from taskqueue.access.key_file import SHOWN_CHARS, find_local_key
     from taskqueue.cli.output.json_output import print_lines
     from taskqueue.protocol.callers import ALL_PROJECTS, USER
     from taskqueue.protocol.daemon import KeyUse
 
     entries = existing_entries(keys)
-    uses = _uses(daemon._replace(key=daemon.key or key_for(daemon.address, None, keys)))
+    uses = _uses(daemon._replace(key=daemon.key or find_local_key(daemon.address, keys)))
     users = [use for use in (uses or {}).values() if use.name.startswith(USER)]
     if as_json:
         print_lines(

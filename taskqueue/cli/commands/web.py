@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import click
 
-from taskqueue.cli.input.daemon import address_option, key_for
+from taskqueue.cli.input.daemon import address_option
 from taskqueue.defaults import METRICS_PROJECTS, WEB_ADDRESS
 from taskqueue.protocol.callers import USER_ROLES, Role
 
@@ -180,7 +180,7 @@ def start(
         raise MissingExtra(
             f"{error.name} is not installed, which the page needs: pip install 'taskqueue-scheduler[web]'"
         ) from None
-    from taskqueue.access.key_file import key_in
+    from taskqueue.access.key_file import find_local_key, key_in
     from taskqueue.web.access.arrival import ROOT_WORDS, root_path_of
     from taskqueue.web.main import run
     from taskqueue.web.options import AccessOptions, WebOptions
@@ -201,6 +201,6 @@ def start(
     )
     name = f"web@{socket.gethostname()}"
     most = None if no_metrics else metrics_projects
-    shown = key_in(sys.stdin.fileno()) if key_from_stdin else key_for(daemon, key)
+    shown = key_in(sys.stdin.fileno()) if key_from_stdin else key or find_local_key(daemon)
     options = WebOptions(daemon, host.strip("[]"), int(port), name, access=access, metrics_projects=most, key=shown)
     return run(options, until_stdin_ends)

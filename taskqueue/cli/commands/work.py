@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from taskqueue.cli.input.daemon import address_option, key_for
+from taskqueue.cli.input.daemon import address_option
 from taskqueue.cli.input.names import projects_argument
 from taskqueue.cli.input.times import seconds
 from taskqueue.defaults import CONCURRENCY
@@ -177,7 +177,7 @@ def work(
         function,
         projects or None,
         client=daemon,
-        key=key_for(daemon, key),
+        key=key,
         concurrency=concurrency,
         prefetch=prefetch,
         priority=priority,

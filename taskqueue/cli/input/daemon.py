@@ -34,12 +34,6 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-LOCAL_ADDRESSES: Final = ("tcp://127.", "tcp://localhost:", "tcp://[::1]:")
-ACCESS_FILE: Final = "data/access.json"
-"""Access file of the ``key`` commands, from the current folder; the daemon has none unless a setting names it."""
-LOCAL_KEY: Final = "local.key"
-"""Name of the key file that the daemon makes for commands on its machine, beside the access file."""
-
 CONNECT_SECONDS = 1.0
 """Seconds to wait for a connection at an address where no daemon listens yet."""
 PROJECTS_PAGE = 200
@@ -52,7 +46,7 @@ class NoAnswer(TaskQueueError):
 
 
 class Daemon(NamedTuple):
-    """Address of the daemon, seconds to wait for its answers, and the key file to show it; None: no key."""
+    """Address of the daemon, seconds to wait for its answers, and the key file to show it; None: see ``Client``."""
 
     address: str
     timeout: float
@@ -203,7 +197,7 @@ def daemon_options(command: Command) -> Command:
     )
     @wraps(command)
     def with_daemon(*args: object, daemon: str, key: Path | None, timeout: float, **options: object) -> object:
-        return command(*args, daemon=Daemon(daemon, timeout, key_for(daemon, key)), **options)
+        return command(*args, daemon=Daemon(daemon, timeout, key), **options)
 
     return address_option(cast("Command", with_daemon))
 
@@ -225,13 +219,13 @@ def waiting_options(command: Command) -> Command:
     @wraps(command)
     def with_daemon(*args: object, daemon: str, key: Path | None, patience: float | None, **options: object) -> object:
         within = inf if patience is None else patience
-        return command(*args, daemon=Daemon(daemon, ANSWER_SECONDS, key_for(daemon, key)), patience=within, **options)
+        return command(*args, daemon=Daemon(daemon, ANSWER_SECONDS, key), patience=within, **options)
 
     return address_option(cast("Command", with_daemon))
 
 
 def address_option(command: Command) -> Command:
-    """Add the options --daemon and --key to a command: the address ``daemon``, and ``key``, see ``key_for``."""
+    """Add the options --daemon and --key to a command: the address ``daemon``, and the key file ``key``."""
     address = click.option(
         "--daemon",
         metavar="ADDRESS",
@@ -251,36 +245,6 @@ def address_option(command: Command) -> Command:
         help="Key file, for a daemon with keys.",
     )
     return address(key(command))
-
-
-def key_for(address: str, key: Path | None, keys: Path | None = None) -> Path | None:
-    """The key file for a daemon: the one that was named or, for a daemon on this machine, its local.key.
-
-    That is beside the daemon's access file, if there is one and this user may read it.
-
-    Args:
-        keys: the access file; None: named by the environment, or where it is by default.
-    """
-    if key is not None or not _is_here(address):
-        return key
-    local = Path(keys or os.environ.get("TASKQUEUE_DAEMON_KEYS") or ACCESS_FILE).parent / LOCAL_KEY
-    return local if os.access(local, os.R_OK) else None
-
-
-def _is_here(address: str) -> bool:
-    """Whether a daemon at this address runs on this machine; no name but localhost is looked up."""
-    if address.startswith(LOCAL_ADDRESSES):
-        return True
-    from ipaddress import ip_address
-    from urllib.parse import urlsplit
-
-    try:
-        host = ip_address(urlsplit(address).hostname or "")
-        with socket.socket(socket.AF_INET6 if host.version == 6 else socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.bind((str(host), 0))  # only an address of this machine can be bound
-    except (ValueError, OSError):
-        return False
-    return True
 
 
 def _address(context: click.Context, option: click.Parameter, written: str) -> str:

@@ -51,12 +51,11 @@ class ProjectNameType(NameType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """List names that begin with ``incomplete``; none without an answer, since a shell can't show errors."""
-        from taskqueue.cli.input.daemon import PROJECTS_PAGE, Daemon, key_for
+        from taskqueue.cli.input.daemon import PROJECTS_PAGE, Daemon
 
         address = ctx.params.get("daemon") or os.environ.get("TASKQUEUE_DAEMON") or URL
         try:
-            key = key_for(address, ctx.params.get("key"))
-            with Daemon(address, COMPLETION_SECONDS, key).client() as client:
+            with Daemon(address, COMPLETION_SECONDS, ctx.params.get("key")).client() as client:
                 page = client.projects.list(_just_below(incomplete), PROJECTS_PAGE).items
         except (TaskQueueError, OSError):
             return []

@@ -99,7 +99,7 @@ class AsyncClient:
         connect_timeout: seconds to wait for a daemon if nothing listens at the address, its host is unknown, or another
             program answers there. By default as long as for an answer, because a daemon may be about to start.
         key: key file of this client, for a daemon that has keys; None: that in the environment's TASKQUEUE_KEY, or
-            none; empty: none.
+            else local.key of a daemon on this machine, if this user may read it; empty: none.
 
     Attributes:
         daemon_address: address of the daemon.
@@ -130,7 +130,7 @@ class AsyncClient:
             self._ended,
             self._look,
             connect_timeout,
-            client_key(key),
+            client_key(key, self.daemon_address),
             self._forbid,
         )
         self._reachability = exchange.reachability

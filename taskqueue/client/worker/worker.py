@@ -85,7 +85,7 @@ class Worker:
         projects: projects to take tasks of; None: all.
         client: an AsyncClient to use, or the address of a daemon; None: the environment's TASKQUEUE_DAEMON, or
             tcp://127.0.0.1:7400. A client made here waits for the daemon for ever.
-        key: key file of a client made here; None: the environment's TASKQUEUE_KEY, or none.
+        key: key file of a client made here; None: as for an AsyncClient.
         concurrency: places, that is, tasks that run at once; and threads for a plain function.
         prefetch: tasks that wait here beside those that run; None: as many as the places finish in a tenth of a second,
             at most ``concurrency``. None wait while the median run takes longer than a second, and a task that has

@@ -1,6 +1,6 @@
 """The keys that may connect at this moment: those of the access file, and two that the daemon makes for itself.
 
-    local   for commands on the daemon's machine, in local.key beside the access file
+    local   for clients on the daemon's machine, in local.key beside the access file
     web     for the web process that the daemon starts, in memory only
 
 1. The guard's thread reads the file again when it has changed; the loop's thread looks keys up. A list is never

@@ -188,6 +188,6 @@ def test_a_time_beyond_all_floats_is_for_ever() -> None:
 def test_an_empty_key_is_none_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TASKQUEUE_KEY", "missing.key")
 
-    assert client_key("") is None
+    assert client_key("", "tcp://127.0.0.1:7400") is None
     with pytest.raises(SettingError, match=r"missing\.key"):
-        client_key(None)
+        client_key(None, "tcp://127.0.0.1:7400")
