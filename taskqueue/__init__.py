@@ -1,6 +1,7 @@
-"""taskqueue: a durable task queue and daemon for web crawlers. Lists every name that users import.
+"""taskqueue: a durable task queue and daemon for web crawlers.
 
-Names are loaded on first use, so that importing ``taskqueue.core`` loads neither ZeroMQ nor asyncio.
+Here are the names that every user imports; ``taskqueue.http``, ``robots`` and ``types`` have further ones. They are
+loaded on first use, so that importing ``taskqueue.core`` loads neither ZeroMQ nor asyncio.
 """
 
 from __future__ import annotations

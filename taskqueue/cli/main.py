@@ -2,13 +2,15 @@
 
     0    it worked
     1    it did not: one line on stderr says what, where, and what to do
-    2    the command was not understood, or it, or a config file, has a setting that can't be
+    2    the command was not understood, or a setting in it or in a config file is invalid
     77   the daemon does not let this client in, is not the one that its key is for, or the key may not do this
     130  Ctrl-C
     141  the reader of its output closed it early, as in ``taskqueue status | head -1``
 
-Commands live in a module a noun, which is imported when one of them is called, the client, the server and rich only
-inside of it, so that ``taskqueue --help`` answers at once.
+``daemon start``, ``work`` and commands that wait have further ones: see docs/reference/errors.md.
+
+The module of a noun is imported when one of its commands is called, and client, server and rich only inside of that
+command, so that ``taskqueue --help`` answers at once.
 """
 
 from __future__ import annotations

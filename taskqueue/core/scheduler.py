@@ -5,7 +5,7 @@
                           ├─ last_words() ──► what to write at a clean shutdown
                           └─ verify()
 
-The core reads no clock, does no I/O and undoes nothing: if a turn can't be looked up, decided or
+The core reads no clock, does no I/O and rolls nothing back: if a turn can't be looked up, decided or
 written, this object is thrown away and loaded again from the store.
 """
 

@@ -1,6 +1,6 @@
 """Options that say how commands reach the daemon and how long they wait; the error when no daemon answers.
 
-Exit statuses of commands that wait for a task or a flow to finish are here because both use them.
+The exit statuses of commands that wait are here, too, because several modules of commands use them.
 """
 
 from __future__ import annotations
