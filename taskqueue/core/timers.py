@@ -50,7 +50,7 @@ SAVE_COST: Final = 16
 """Cost of saving the windows of a project: 0.14 ms, as much as promoting 16 tasks."""
 
 
-def keep_appointments(turn: TurnState) -> None:
+def run_due_timers(turn: TurnState) -> None:
     """Run due timers, up to ``turn_tasks`` tasks; the rest waits for the next turn.
 
     Half of the budget is reserved for the wall clock: a project dispatches nothing before its due tasks are ready.
@@ -62,12 +62,12 @@ def keep_appointments(turn: TurnState) -> None:
     while budget > 0 and (key := state.boot_timers.pop_due(now.boot)) is not None:
         budget -= _run(turn, key, budget)
     turn.more = budget <= 0
-    _keep_to_the_wall_clock(turn, max(1, budget, half))
+    _run_wall_timers(turn, max(1, budget, half))
     if len(state.sessions) > state.config.max_sessions:
         _forget_beyond_limit(turn)
 
 
-def _keep_to_the_wall_clock(turn: TurnState, budget: int) -> None:
+def _run_wall_timers(turn: TurnState, budget: int) -> None:
     """Run the timers of the wall clock, and promote due tasks."""
     state, left = turn.state, WALL_TIMERS_A_TURN
     while budget > 0 and left > 0 and (key := state.wall_timers.pop_due(turn.now.wall)) is not None:

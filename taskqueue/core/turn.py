@@ -36,7 +36,7 @@ from taskqueue.core.moves.dispatch import Dispatch, call_crowded, offer
 from taskqueue.core.requests import fetchers, watch
 from taskqueue.core.startup import configure
 from taskqueue.core.steps import completion, history, operations, propagation
-from taskqueue.core.timers import keep_appointments
+from taskqueue.core.timers import run_due_timers
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
@@ -91,7 +91,7 @@ class Turn:
         if turn is None:
             raise Corrupt("a turn is decided that has been decided before")
         turn.found = found
-        turn.changes.lay_over(found.tasks, found.awaited)
+        turn.changes.start_with(found.tasks, found.awaited)
         state = turn.state
         if figures is not None:
             history.note_minute(turn, figures)
@@ -115,7 +115,7 @@ class Turn:
             answers.answer_waited(turn, each)
         for each in self._incoming:
             answers.answer_request(turn, each)
-        keep_appointments(turn)
+        run_due_timers(turn)
         if state.pending.steps:
             step_rules.take(turn, is_first=False)
         _offer(turn)

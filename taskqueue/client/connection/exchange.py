@@ -440,12 +440,12 @@ class Exchange:
     def _on_frames(self, frames: list[bytes]) -> None:
         now = asyncio.get_running_loop().time()
         for frame in frames:
-            self._heed(self._session.receive(frame, now), now)
+            self._take_in(self._session.receive(frame, now), now)
         if self._session.draining:
             self._on_heard()
         self.pump()
 
-    def _heed(self, event: SessionEvent | None, now: float) -> None:
+    def _take_in(self, event: SessionEvent | None, now: float) -> None:
         match event:
             case Answered(n, reply):
                 self._trouble = ""

@@ -503,15 +503,15 @@ class ClientSession:
             return self._take(said, now)
         _make_visible(said)
         if isinstance(said, Welcome):
-            return self._heed(said, now)
+            return self._welcomed(said, now)
         if isinstance(said, ErrorReply):
             return self._refused(said, now)
         if isinstance(said, HelloWanted):
-            self._heed_wish(said.epoch, now)
+            self._wanted_hello(said.epoch, now)
             return None
         return self._answered(said, now)
 
-    def _heed_wish(self, epoch: int, now: float) -> None:
+    def _wanted_hello(self, epoch: int, now: float) -> None:
         """Repeat requests that a daemon of another epoch has dropped; say hello if there is something to state.
 
         Hellos of thousands of idle producers would keep the daemon from their requests.
@@ -551,7 +551,7 @@ class ClientSession:
         self.say_hello()
         return Gap(self.seen + 1, number)
 
-    def _heed(self, welcome: Welcome, now: float) -> Welcomed:
+    def _welcomed(self, welcome: Welcome, now: float) -> Welcomed:
         restarted = self.epoch not in (0, welcome.epoch)
         self.epoch = welcome.epoch
         if self._sent_to not in (0, welcome.epoch):
@@ -568,10 +568,10 @@ class ClientSession:
             self._hello_tries = 0
             self._hello_at = now + self.fetcher_timeout / HEARTBEATS if self.capacity or self._leases else inf
             ended = chain(welcome.ended, self._former) if now >= self._former_until else welcome.ended
-            return Welcomed(welcome, restarted, self._heed_ended(ended), handed_out)
+            return Welcomed(welcome, restarted, self._leases_ended(ended), handed_out)
         return Welcomed(welcome, restarted, [], handed_out)
 
-    def _heed_ended(self, tokens: Iterable[int]) -> list[int]:
+    def _leases_ended(self, tokens: Iterable[int]) -> list[int]:
         """Drop tokens whose leases have ended; only the last hello's answer says so. A hello reports freed places."""
         ended = [token for token in tokens if token in self._leases]
         made_room = any(token not in self._running and token not in self._passed for token in ended)

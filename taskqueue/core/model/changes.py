@@ -42,7 +42,7 @@ class Changes:
         self.awaited: dict[TaskRef, None] = {}
         self.left_overs = False
 
-    def lay_over(self, tasks: dict[tuple[int, str], Task], awaited: dict[TaskRef, None]) -> None:
+    def start_with(self, tasks: dict[tuple[int, str], Task], awaited: dict[TaskRef, None]) -> None:
         """Start with looked-up tasks, by project number and taskid, and awaited ones; both are changed in place."""
         self.beyond = tasks
         self.awaited = awaited

@@ -70,7 +70,7 @@ def resume(project: Project, environment: Environment, now: Now) -> bool:
     for name, entry in entries.items():
         record = project.cron.get(name)
         if record is not None:
-            project.ticks[name] = next_tick(entry, environment, _heeded_until(entry, record, now.wall))
+            project.ticks[name] = next_tick(entry, environment, _not_missed_until(entry, record, now.wall))
             if record.waiting and not (entry.tasks and entry.overlap == "wait"):
                 _stop_waiting(record)
                 has_stopped = True
@@ -110,7 +110,7 @@ def _stop_waiting(record: CronRecord) -> None:
     record.waiting = []
 
 
-def _heeded_until(entry: CronEntry, record: CronRecord, now: Wall) -> float:
+def _not_missed_until(entry: CronEntry, record: CronRecord, now: Wall) -> float:
     """Return the time (unix seconds) up to which no tick counts as missed."""
     since = max(record.last_at, record.changed_at)
     return min(since if entry.missed == "once" else max(since, now - MISSED_SECONDS), now)

@@ -169,7 +169,7 @@ class Project:
         self.growing = record.growing
         self.sampling = Sampling(self.settings.growing)
         self.fetch: Raw | None = None
-        self._heed_pause_setting()
+        self._apply_pause_setting()
 
     # ------------------------------------------------------------------------------------ settings
 
@@ -192,18 +192,18 @@ class Project:
         self.keeps = keeps_of(settings)
         self.sampling = Sampling(settings.growing)
         self.bucket.change(settings.rate, settings.burst, now)
-        self._heed_pause_setting()
+        self._apply_pause_setting()
 
     def note_limits(self) -> None:
         """Update whether the number of the project's tasks is limited, as a whole or by slots."""
         settings = self.settings
-        by_person = self.division is not None and self.division.is_counting
+        by_operator = self.division is not None and self.division.is_counting
         slot = settings.slot
         by_pattern = any(each.max_tasks is not None for each in slot.patterns.values())
-        self.counts_slots = slot.by != "none" and (slot.max_tasks != inf or by_pattern or by_person)
+        self.counts_slots = slot.by != "none" and (slot.max_tasks != inf or by_pattern or by_operator)
         self.has_limits = self.counts_slots or settings.max_queue != inf or settings.max_tasks != inf
 
-    def _heed_pause_setting(self) -> None:
+    def _apply_pause_setting(self) -> None:
         """End an automatic pause if the settings now switch automatic pauses off."""
         if not self.settings.fail_pause_num and self.paused_itself:
             self.set_running()
@@ -285,7 +285,7 @@ class Project:
             return
         self.importing = None
         self.state, self.pause = unfinished.state, Pause(unfinished.pause)
-        self._heed_pause_setting()
+        self._apply_pause_setting()
 
     def check_at(self) -> float:
         """Return when the checks begin (unix seconds); inf without an automatic pause."""

@@ -133,10 +133,10 @@ def give(turn: TurnState, project: Project, task: Task, item: NewTask) -> None:
     Raises:
         Rejected: see ``make_edges``.
     """
-    adopt(turn, task, make_edges(turn, project, item) if item.depends_on else None)
+    replace_edges(turn, task, make_edges(turn, project, item) if item.depends_on else None)
 
 
-def adopt(turn: TurnState, task: Task, edges: Links | None) -> None:
+def replace_edges(turn: TurnState, task: Task, edges: Links | None) -> None:
     """Give the task the parents of these edges, in place of its present ones."""
     links = task.links
     if links is None:
@@ -162,7 +162,7 @@ def take_deferred_parents(turn: TurnState, task: Task, lease: Lease | None) -> N
     """Give a task with parents those of its deferred update, before a cancel drops it (rule 2)."""
     if lease is None or lease.deferred is None or task.links is None or not task.links.number:
         return
-    adopt(turn, task, lease.links)
+    replace_edges(turn, task, lease.links)
 
 
 def look_at_parents(turn: TurnState, task: Task) -> None:

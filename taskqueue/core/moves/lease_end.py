@@ -115,7 +115,7 @@ def finish(turn: TurnState, session: Session, item: TaskReport) -> ReportOutcome
     elif item.ok and (task.state == READY or task.state == DELAYED):
         turn.touch(project)
         task.crashes = 0
-        slots.heed(turn, project, task, item)
+        slots.apply_report(turn, project, task, item)
         # Its record by taskid must show this even if the same turn makes it ready and dispatches it.
         task.write_anew(turn.spec_of(task))
         _succeed(turn, project, task, Attempt(turn.now.wall, "success", session.label), item)
@@ -238,7 +238,7 @@ def _end(turn: TurnState, session: Session, project: Project, task: Task, item: 
     lease = _lease_of(turn, project, task)
     holder = _end_by(turn, session, task, lease)
     task.crashes = 0
-    verdict = slots.heed(turn, project, task, item) if task.slot else "answered"
+    verdict = slots.apply_report(turn, project, task, item) if task.slot else "answered"
     if item.ok:
         _succeed(turn, project, task, _attempt(turn, project, lease, holder, "success"), item)
     else:

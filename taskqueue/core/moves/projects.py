@@ -136,7 +136,7 @@ def add_project(turn: TurnState, project: Project) -> None:
         state.pending.sweep(project.number, project.cleared)
     note_pause(state, project)
     count_delayed(state, project)
-    _adopt(turn, project)
+    _apply_settings(turn, project)
 
 
 def note_pause(state: State, project: Project) -> None:
@@ -158,7 +158,7 @@ def use_settings(turn: TurnState, project: Project, layers: Sequence[Layer], ove
     state.projects.note_overrides(said_before, project)
     if project.cap_wait(now.wall):
         state.wall_timers.note(("check", project.number), project.check_at())
-    _adopt(turn, project)
+    _apply_settings(turn, project)
     plan_cron(turn, project, before)
     turn.touch(project)
 
@@ -211,7 +211,7 @@ def leave_shared(project: Project) -> None:
         project.virtual = 0.0
 
 
-def _adopt(turn: TurnState, project: Project) -> None:
+def _apply_settings(turn: TurnState, project: Project) -> None:
     """Apply the effects of the project's settings outside of it."""
     state = turn.state
     settings = project.settings

@@ -248,7 +248,7 @@ def apply_deferred(turn: TurnState, project: Project, task: Task, lease: Lease, 
     if outcome == "cancelled":
         cancel(turn, project, task)
         return
-    edges.adopt(turn, task, lease.links)
+    edges.replace_edges(turn, task, lease.links)
     if outcome == "restarted":
         _begin_again(turn, project, task)
     _describe_anew(turn, project, task, item, depth)

@@ -227,7 +227,7 @@ def need_slot(turn: TurnState, project: Project, task: Task, item: TaskReport, w
         wanted.slots.append(SlotRef(project.number, *place, share(turn.state) // 2))
 
 
-def heed(turn: TurnState, project: Project, task: Task, item: TaskReport) -> Verdict:
+def apply_report(turn: TurnState, project: Project, task: Task, item: TaskReport) -> Verdict:
     """Apply a report that counts to the task's slot; the task still has the token of its lease.
 
     A success that arrives after slot and task have left memory is ignored.
