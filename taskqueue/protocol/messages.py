@@ -1,4 +1,4 @@
-"""All messages of protocol 1: their types, as the modules a noun declare them, and envelopes for them in the daemon."""
+"""All messages of protocol 1: their types, from the modules of their nouns, and envelopes for them in the daemon."""
 
 from __future__ import annotations
 

@@ -5,5 +5,5 @@ Here may live code that touches a clock, a socket, a thread or the process. Noth
     main ──► loop ──┬─ network  the socket: frames in, frames out, and which frame is next
                     ├─ engine   ledger + core + syncer, from load until the store fails or the daemon stops
                     ├─ signals  stop and reload
-                    └─ clock    the only reader of the time
+                    └─ clock    time for the core
 """

@@ -1,4 +1,4 @@
-"""The only module of the daemon that reads the time.
+"""Time for the core, which reads no clock itself; and clocks that measure durations and costs.
 
 There are two clocks. *Wall* time is unix time, the time of dates: exetime and ages use it, and the operator may step
 it. *Boot* time counts the seconds since the machine started, including suspend, and never steps:

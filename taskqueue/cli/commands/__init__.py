@@ -1,4 +1,4 @@
-"""Commands of ``taskqueue``: a module a noun, or a large command, imported when it is called (``main.MODULES``).
+"""Commands of ``taskqueue``: a module per noun, or per large command, imported when one is called (``main.MODULES``).
 
     tasks       task                        fetchers    fetcher
     projects    project                     operations  operation; what begins operations

@@ -1,4 +1,4 @@
-"""Sorting of ready tasks anew, in bounded steps, when a project begins or ends to go by newest.
+"""Sorting of ready tasks anew, in bounded steps, when a project changes its order to or from ``newest``.
 
     ``order`` changes ──► what becomes ready gets a place of the new order                 this commit
                           └──► earlier ready tasks are read and placed, best first         step by step
