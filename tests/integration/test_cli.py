@@ -995,7 +995,7 @@ def test_an_override_of_a_slot_is_removed_by_its_key_or_as_a_whole(run: Run) -> 
     assert said == {"delay": 10.0}
     assert run("slot", "unset", "news", "example.org")[0] == 0
     assert json.loads(run("slot", "show", "news", "example.org", "--json")[1])["chosen"] == {}
-    assert '"brust" is no key of a slot; did you mean burst?' in run("slot", "unset", "news", "x", "brust")[2]
+    assert '"brust" is not a key of a slot; did you mean burst?' in run("slot", "unset", "news", "x", "brust")[2]
 
 
 def test_several_projects_are_waited_for_until_the_last_one_has_finished(run: Run) -> None:

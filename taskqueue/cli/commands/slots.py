@@ -161,7 +161,7 @@ def slot_fact(written: str) -> SlotFact:
     """
     key = written.replace("-", "_")
     if key not in FACTS:
-        raise click.BadParameter(f'"{written}" is no key of a slot; {there_are(key, FACTS)}')
+        raise click.BadParameter(f'"{written}" is not a key of a slot; {there_are(key, FACTS)}')
     return cast("SlotFact", key)
 
 

@@ -178,7 +178,7 @@ def start(
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise MissingExtra(
-            f"{error.name} is not installed, which the page needs: pip install 'taskqueue-scheduler[web]'"
+            f"{error.name} is not installed, which the dashboard needs: pip install 'taskqueue-scheduler[web]'"
         ) from None
     from taskqueue.access.key_file import find_local_key, key_in
     from taskqueue.web.access.arrival import ROOT_WORDS, root_path_of
@@ -187,7 +187,7 @@ def start(
 
     host, _, port = bind.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise click.BadParameter(f'"{bind}" is no HOST:PORT, such as {WEB_ADDRESS}', param_hint="--bind")
+        raise click.BadParameter(f'"{bind}" is not HOST:PORT, such as {WEB_ADDRESS}', param_hint="--bind")
     if proxy_header and not proxies:
         raise click.UsageError("--proxy-header needs --trust-proxy: from anywhere else anybody could send it")
     if (root := root_path_of(root_path)) is None:
