@@ -144,7 +144,7 @@ class _Demo:
         done = over(client.projects.get(PROJECT).counts)
         work = ("taskqueue", "work", "taskqueue.demo.crawler:crawl", PROJECT, "-j", str(CONCURRENCY))
         for name in FETCHERS:
-            self._processes.start(name, *work, "--daemon", url)
+            self._processes.start(name, *work, "--daemon", url, "--key", "")
         self._introduce(start, url, web, _previously(before, goes_on, done))
         self._watch(looking, done)
         save(self._options.data, msgspec.structs.replace(crawl, is_finished=True))

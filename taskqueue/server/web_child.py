@@ -53,8 +53,7 @@ class WebChild:
         self._key = key
         self._command = [sys.executable, "-m", "taskqueue", "web", "start", "--daemon", reachable(endpoint)]
         self._command += ["--bind", bind, "--until-stdin-ends"]
-        if key is not None:
-            self._command.append("--key-from-stdin")
+        self._command += ["--key", ""] if key is None else ["--key-from-stdin"]
         self._closing = threading.Event()
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None

@@ -82,4 +82,4 @@ class WebOptions:
     access: AccessOptions = field(default_factory=AccessOptions)
     patience: Patience = field(default_factory=Patience)
     metrics_projects: int | None = METRICS_PROJECTS
-    key: Path | KeyFile | None = None
+    key: str | Path | KeyFile | None = None

@@ -264,6 +264,18 @@ def test_stopped_or_killed_it_leaves_nothing_behind_and_goes_on_where_it_was(
     assert statuses(data) == PAGES
 
 
+def test_it_shows_its_daemon_no_key_of_another_one(
+    demo: DemoFactory, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "local.key").touch()
+    monkeypatch.chdir(tmp_path)
+
+    status, output = ended(demo("--site", str(folder), *QUICK))
+
+    assert status == 0, output
+
+
 def test_under_nohup_it_outlives_its_terminal(demo: DemoFactory, folder: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited by what it starts
     try:

@@ -44,6 +44,14 @@ def test_a_daemon_serves_the_page_and_ends_it_with_itself(daemon: DaemonFactory)
     assert has_ended(pid_of_web(it))
 
 
+def test_the_dashboard_of_a_daemon_without_keys_shows_it_none_whatever_the_environment_says(
+    daemon: DaemonFactory,
+) -> None:
+    it = daemon(web="127.0.0.1:0", environment={"TASKQUEUE_KEY": "missing.key"})
+
+    it.wait_for_log("shows the daemon at")
+
+
 def test_a_web_process_that_dies_is_started_again(daemon: DaemonFactory) -> None:
     it = daemon(web="127.0.0.1:0")
     first = pid_of_web(it)

@@ -248,7 +248,7 @@ def list_keys(as_json: bool, keys: Path, daemon: Daemon) -> None:
     from taskqueue.protocol.daemon import KeyUse
 
     entries = existing_entries(keys)
-    uses = _uses(daemon._replace(key=daemon.key or find_local_key(daemon.address, keys)))
+    uses = _uses(daemon._replace(key=find_local_key(daemon.address, keys) if daemon.key is None else daemon.key))
     users = [use for use in (uses or {}).values() if use.name.startswith(USER)]
     if as_json:
         print_lines(

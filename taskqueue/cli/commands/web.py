@@ -6,7 +6,6 @@ import socket
 import sys
 from collections.abc import Callable
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from pathlib import Path
 from typing import TypeVar
 
 import click
@@ -145,7 +144,7 @@ class MissingExtra(click.ClickException):
 @click.option("--key-from-stdin", is_flag=True, hidden=True, help="Key in the first line of stdin.")
 def start(
     daemon: str,
-    key: Path | None,
+    key: str | None,
     bind: str,
     hosts: tuple[str, ...],
     proxies: tuple[Network, ...],
@@ -201,6 +200,7 @@ def start(
     )
     name = f"web@{socket.gethostname()}"
     most = None if no_metrics else metrics_projects
-    shown = key_in(sys.stdin.fileno()) if key_from_stdin else key or find_local_key(daemon)
+    named = find_local_key(daemon) if key is None else key
+    shown = key_in(sys.stdin.fileno()) if key_from_stdin else named or None
     options = WebOptions(daemon, host.strip("[]"), int(port), name, access=access, metrics_projects=most, key=shown)
     return run(options, until_stdin_ends)

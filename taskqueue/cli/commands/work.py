@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -154,7 +153,7 @@ def work(
     quiet: bool,
     log_level: str,
     daemon: str,
-    key: Path | None,
+    key: str | None,
 ) -> None:
     """Run a handler on tasks: a fetcher.
 

@@ -46,11 +46,11 @@ class NoAnswer(TaskQueueError):
 
 
 class Daemon(NamedTuple):
-    """Address of the daemon, seconds to wait for its answers, and the key file to show it; None: see ``Client``."""
+    """Address of the daemon, seconds to wait for its answers, and the key to show it, as for ``Client``."""
 
     address: str
     timeout: float
-    key: Path | None = None
+    key: str | Path | None = None
 
     @contextmanager
     def client(self) -> Iterator[Client]:
@@ -196,7 +196,7 @@ def daemon_options(command: Command) -> Command:
         help="Longest wait for an answer.",
     )
     @wraps(command)
-    def with_daemon(*args: object, daemon: str, key: Path | None, timeout: float, **options: object) -> object:
+    def with_daemon(*args: object, daemon: str, key: str | None, timeout: float, **options: object) -> object:
         return command(*args, daemon=Daemon(daemon, timeout, key), **options)
 
     return address_option(cast("Command", with_daemon))
@@ -217,7 +217,7 @@ def waiting_options(command: Command) -> Command:
         help="Longest wait for the end.  [default: no limit]",
     )
     @wraps(command)
-    def with_daemon(*args: object, daemon: str, key: Path | None, patience: float | None, **options: object) -> object:
+    def with_daemon(*args: object, daemon: str, key: str | None, patience: float | None, **options: object) -> object:
         within = inf if patience is None else patience
         return command(*args, daemon=Daemon(daemon, ANSWER_SECONDS, key), patience=within, **options)
 
@@ -240,9 +240,9 @@ def address_option(command: Command) -> Command:
         "--key",
         metavar="FILE",
         envvar="TASKQUEUE_KEY",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=click.Path(dir_okay=False),
         show_envvar=True,
-        help="Key file, for a daemon with keys.",
+        help="Key file, for a daemon with keys; empty: no key.",
     )
     return address(key(command))
 
