@@ -83,7 +83,7 @@ def new_task(url: str, **schedule: object) -> Message:
 
 
 def push(project: str, urls: list[str]) -> None:
-    """Push urls, 500 per message; the daemon stores all that it does not reject."""
+    """Push URLs, 500 per message; the daemon stores all that it does not reject."""
     session = Session()
     session.ask("hello")
     for start in range(0, len(urls), 500):

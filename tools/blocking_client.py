@@ -67,7 +67,7 @@ REWRITTEN: Final = {
     r"Use it in one event loop\. Tasks that ask for the same site at once share one fetch, even if the first of them "
     r"is\s+cancelled\.": "Methods block while a robots.txt is fetched. Threads that ask for the same site at once "
     "share one fetch.",
-    r"a coroutine function of a url; returns": "called with a url, returns",
+    r"a coroutine function of a URL; returns": "called with a URL, returns",
 }
 """Replacements in the copy of AsyncRobots, by regular expressions, each of which must match."""
 

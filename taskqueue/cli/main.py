@@ -207,7 +207,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _as_text(arguments: Sequence[str]) -> list[str]:
-    """Arguments as UTF-8, the encoding of commands, urls and taskids in every locale.
+    """Arguments as UTF-8, the encoding of commands, URLs and taskids in every locale.
 
     Raises:
         click.UsageError: an argument is not UTF-8.

@@ -1,7 +1,7 @@
 """Text and links of pages; ``taskqueue.links`` is here.
 
     headers ──► Location ────────────────┐
-    html ──► <base>, <a>, <area>, … ─────┴──► absolute http(s) urls ──► of the site ──► include, exclude ──► each once
+    html ──► <base>, <a>, <area>, … ─────┴──► absolute http(s) URLs ──► of the site ──► include, exclude ──► each once
 
 Text:
 
@@ -131,7 +131,7 @@ class Markup(NamedTuple):
     Attributes:
         encoding: encoding of its queries: its own, or UTF-8 if that is a wide one.
         base: href of its ``<base>``, as written; "" if it has none.
-        hrefs: its links as written, each once, in order; at most MAX_HREFS, and none that is too long for a url.
+        hrefs: its links as written, each once, in order; at most MAX_HREFS, and none that is too long for a URL.
     """
 
     encoding: str
@@ -234,38 +234,38 @@ def links(
     exclude: Pattern | Iterable[Pattern] = (),
     nofollow: bool = False,
 ) -> list[str]:
-    """Return the urls that a page links to, absolute http and https urls, each once, in page order.
+    """Return the URLs that a page links to, absolute http and https URLs, each once, in page order.
 
     A handler may return them as new tasks.
 
-    Urls are normalised: scheme and host in lower case, without fragment, user, password and default port; forbidden
+    URLs are normalised: scheme and host in lower case, without fragment, user, password and default port; forbidden
     characters are percent-encoded. Links are those of ``a``, ``area``, ``frame``, ``iframe`` and of a ``meta`` refresh;
     a ``base`` element is respected. Everything else (``mailto:``, ``javascript:``, ``file:``, …) is left out, and so
-    are the page itself, urls of more than 8192 characters, and all links after the first 10,000. robots.txt is not
+    are the page itself, URLs of more than 8192 characters, and all links after the first 10,000. robots.txt is not
     consulted. No page raises an error. A link costs some 40 µs, and the first use 0.1 s of importing.
 
     Args:
         html: the page. Bytes are decoded by their byte order mark, the headers or the page's own declaration; without
             any, as UTF-8, or as windows-1252 if they are not UTF-8.
-        base: the page's own url, http or https.
+        base: the page's own URL, http or https.
         headers: headers of the answer, from any client: ``Location`` is a link like others, so that redirects need not
             be followed blindly; ``Content-Type`` gives the encoding, and a page that is not HTML has no links.
         same: links to return. "host": those with the host and port of ``base``; http and https are one. "domain": those
             with its registered domain, such as example.co.uk, by the public suffix list of the package
             ``publicsuffixlist``; addresses, and names without a dot, have none and must be equal. "any": all.
-        include: regular expressions, of which one must be found in a url; none: all urls.
-        exclude: regular expressions, of which none may be found in a url.
+        include: regular expressions, of which one must be found in a URL; none: all URLs.
+        exclude: regular expressions, of which none may be found in a URL.
         nofollow: leave out links that the page asks not to follow: those with ``rel="nofollow"``, and all of them if
             ``<meta name="robots">`` or the header ``X-Robots-Tag`` says ``nofollow`` or ``none`` to all robots.
 
     Raises:
-        ValueError: ``base`` is not an http url, or ``same`` is none of the three.
+        ValueError: ``base`` is not an http URL, or ``same`` is none of the three.
         TypeError: the page is neither str nor bytes.
         re.error: a pattern is not a regular expression.
     """
     page = web_url(base)
     if page is None:
-        raise ValueError(f"base: expected the page's absolute http or https url, not {base!r}")
+        raise ValueError(f"base: expected the page's absolute http or https URL, not {base!r}")
     if same not in SAMES:
         raise ValueError(f"same: expected one of {', '.join(SAMES)}, not {same!r}")
     wanted, unwanted = _compiled(include), _compiled(exclude)

@@ -1,9 +1,9 @@
 """Urls in pages: made absolute and clean, and compared by host or domain.
 
-    as it is written ──► joined with its base ──► escaped, host in ASCII ──► http or https with a host ──► a url
+    as it is written ──► joined with its base ──► escaped, host in ASCII ──► http or https with a host ──► a URL
                                                                         └──► anything else ──► none
 
-Pages come from strangers: no text may raise an error here, or become a url that opens a local file.
+Pages come from strangers: no text may raise an error here, or become a URL that opens a local file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AROUND: Final = "".join(map(chr, range(33)))
 """Control characters and the space, which browsers drop around a link."""
 
 BEFORE_QUERY: Final = re.compile(r"[^?#]*")
-"""Part of a url in which browsers read a backslash as a slash."""
+"""Part of a URL in which browsers read a backslash as a slash."""
 
 HOST: Final = re.compile(r"[a-z0-9_~-]+(\.[a-z0-9_~-]+)*\.?|\[[0-9a-f:.]+\]", re.ASCII)
 """A name or an address, in lower case. Stricter than RFC 3986, and so are resolvers."""
@@ -43,7 +43,7 @@ AS_REFERENCE: Final = "taskqueue-reference"
 
 
 class WebUrl:
-    """An absolute url of http or https.
+    """An absolute URL of http or https.
 
     Attributes:
         text: with scheme and host in lower case, forbidden characters percent-encoded, and a path of at least "/";
@@ -68,7 +68,7 @@ class WebUrl:
 
 
 def web_url(written: str, base: str = "", encoding: str = "utf-8") -> WebUrl | None:
-    """Return the url that is meant; None if it can't be fetched by http.
+    """Return the URL that is meant; None if it can't be fetched by http.
 
     Args:
         written: text of a page, relative to ``base`` or absolute.
@@ -135,7 +135,7 @@ def resolved(path: str) -> str:
 
 
 def belongs(url: WebUrl, to: WebUrl, same: Same) -> bool:
-    """Return True if a url has the host and port, or the registered domain, of another; "any": always."""
+    """Return True if a URL has the host and port, or the registered domain, of another; "any": always."""
     if same == "any" or url.place == to.place:
         return True
     return same == "domain" and (domain := registered_domain(to.host)) != "" and domain == registered_domain(url.host)
@@ -145,7 +145,7 @@ def _host(split: SplitResult) -> str:
     """Return the host in lower case.
 
     Raises:
-        ValueError: the url has no usable host.
+        ValueError: the URL has no usable host.
     """
     host = (split.hostname or "").lower()
     host = f"[{host}]" if ":" in host else host

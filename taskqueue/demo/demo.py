@@ -78,7 +78,7 @@ class Options(NamedTuple):
 
 
 class Crawl(msgspec.Struct, frozen=True):
-    """Crawl as stored between starts of the demo; the ``port`` of its site is in the urls of all its tasks."""
+    """Crawl as stored between starts of the demo; the ``port`` of its site is in the URLs of all its tasks."""
 
     site: str
     port: int

@@ -88,7 +88,7 @@ def _article_links(n: int) -> Iterator[Link]:
 
 
 def _near_and_far(n: int) -> Iterator[Link]:
-    """Yield links to four articles, near and far, each with another form of url."""
+    """Yield links to four articles, near and far, each with another form of URL."""
     yield f"/article/{(n + 1) % ARTICLES}", "Next"
     yield f"/article/{(n - 1) % ARTICLES}#comments", "Previous"
     yield f"/article/{(7 * n + 3) % ARTICLES}?utm_source=related", "Related"

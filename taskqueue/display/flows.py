@@ -77,12 +77,12 @@ def took(task: FlowTaskStatus) -> str:
 
 
 def name_of(task: FlowTaskStatus) -> str:
-    """Return the taskid, or the url if the taskid was derived from it."""
+    """Return the taskid, or the URL if the taskid was derived from it."""
     return task.url if task.taskid == default_taskid(task.url) else task.taskid
 
 
 def cut(name: str, most: int) -> str:
-    """Shorten a long name to its beginning and, rather more, its end, in which urls differ."""
+    """Shorten a long name to its beginning and, rather more, its end, in which URLs differ."""
     return name if len(name) <= most else f"{name[: most // 3]}…{name[most // 3 + 1 - most :]}"
 
 

@@ -1,4 +1,4 @@
-"""Hosts: the host of a url, its spelling in ASCII, and its registered domain.
+"""Hosts: the host of a URL, its spelling in ASCII, and its registered domain.
 
 Here may live pure functions from text to text; nothing here asks the DNS, or knows tasks and slots.
 """

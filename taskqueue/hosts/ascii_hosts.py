@@ -19,7 +19,7 @@ MAX_HOST_CHARS: Final = 253
 """Longer hosts are not mapped: no name in the DNS is longer (RFC 1035, section 2.3.4), and a letter takes 1 µs."""
 
 FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f#%/:<>?@\[\\\]^|]")
-"""Forbidden domain code points (URL Standard): with one of them, the url would name another host."""
+"""Forbidden domain code points (URL Standard): with one of them, the URL would name another host."""
 
 RARE: Final = re.compile(r"[\[%]")
 """Match characters that let an ASCII host be spelled in several ways."""
@@ -49,10 +49,10 @@ def ascii_host(host: str) -> str:
 
 
 def with_ascii_host(url: str) -> str:
-    """Return the url with its host in ASCII; user, password and port stay.
+    """Return the URL with its host in ASCII; user, password and port stay.
 
     Raises:
-        ValueError: the text is not a url, for example because a bracket is not closed.
+        ValueError: the text is not a URL, for example because a bracket is not closed.
     """
     split = urlsplit(url)
     if split.netloc.isascii() and not RARE.search(split.netloc):

@@ -1,4 +1,4 @@
-"""Hosts of urls, by which tasks are divided into slots.
+"""Hosts of URLs, by which tasks are divided into slots.
 
     http://ann@News.Example.org:8080/a?b   host   news.example.org:8080      domain   example.org
     http://www.Bücher.example/             host   www.xn--bcher-kva.example  domain   xn--bcher-kva.example
@@ -7,13 +7,13 @@
 
 ``slot_names`` decides the slot of a task; ``registered_domains`` looks up the domain of a host.
 
-The host decides which server a fetcher asks, so urls are read as browsers read them, even where RFC 3986 differs:
+The host decides which server a fetcher asks, so URLs are read as browsers read them, even where RFC 3986 differs:
 
 1. Scheme and host are case-insensitive; a backslash is a slash; tabs, line breaks and invisible characters before the
    scheme are ignored.
 2. The last ``@`` before the path ends user and password. An empty port and the scheme's default port are dropped, and
    so are leading zeros of other ports and the dots at the end of a host.
-3. A url that can't be fetched has no host: without a scheme and two slashes; with a host that is too long or has spaces
+3. A URL that can't be fetched has no host: without a scheme and two slashes; with a host that is too long or has spaces
    or control characters; with an invalid port; with brackets around anything but an address.
 4. A host has one name for all spellings: in Unicode, percent-encoded, with another dot than ``.``, an address in
    hexadecimal. ``Environment.ascii_host`` makes it. An invalid host keeps its spelling, in lower case.
@@ -41,7 +41,7 @@ _PLAIN: Final = re.compile(
     r"(?::(?!80\b|443\b)(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}))?)(?=[/?#\\]|\Z)",
     re.ASCII,
 ).match
-"""Match nearly all urls, and capture the host, with a port that is not the default.
+"""Match nearly all URLs, and capture the host, with a port that is not the default.
 
 The last part of a name does not begin with a digit: that would be an address, matched in its usual spelling only.
 """
@@ -71,12 +71,12 @@ def respelled(name: str, ascii_host: AsciiHost) -> str:
 
 
 def host_of(url: str, ascii_host: AsciiHost) -> str:
-    """Return the host of a url, with a port that is not the default; empty if the url can't be fetched.
+    """Return the host of a URL, with a port that is not the default; empty if the URL can't be fetched.
 
     Args:
         ascii_host: canonicalises a host; not called for a plain name in lower case.
 
-    Takes 0.3 µs, or 2 µs for a url with a user, capitals or other rare parts; ``urlsplit`` takes 3.
+    Takes 0.3 µs, or 2 µs for a URL with a user, capitals or other rare parts; ``urlsplit`` takes 3.
     """
     plain = _PLAIN(url)
     if plain is not None:
@@ -86,7 +86,7 @@ def host_of(url: str, ascii_host: AsciiHost) -> str:
 
 
 def _rare_host(url: str, ascii_host: AsciiHost) -> str:
-    """Return the host of a url of any form without tabs and line breaks."""
+    """Return the host of a URL of any form without tabs and line breaks."""
     scheme = _SCHEME(url)
     if scheme is None:
         return ""

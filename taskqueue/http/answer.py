@@ -36,7 +36,7 @@ class Page(Struct, frozen=True):
     """An answer whose status is below 400.
 
     Attributes:
-        url: requested url, written as ``taskqueue.links`` writes urls.
+        url: requested URL, written as ``taskqueue.links`` writes URLs.
         status: 200, or another one below 400: redirects are not followed.
         headers: by names in lower case; values of a repeated header are joined by commas.
         body: the body without its Content-Encoding.
@@ -57,7 +57,7 @@ class Page(Struct, frozen=True):
         return page_text(self.body, self.headers.get("content-type", "")).text
 
     def links(self, **options: Unpack[LinkOptions]) -> list[str]:
-        """Return the urls that the page links to, a redirect's target included; options as in ``taskqueue.links``."""
+        """Return the URLs that the page links to, a redirect's target included; options as in ``taskqueue.links``."""
         return links(self.body, self.url, headers=self.headers, **options)
 
 
@@ -126,11 +126,11 @@ class Requests:
         The caller's headers win.
 
         Raises:
-            Drop: its url is not http or https.
+            Drop: its URL is not http or https.
         """
         page = web_url(task.url)
         if page is None:
-            raise Drop(f"not a url of http or https: {task.url:.200}")
+            raise Drop(f"not a URL of http or https: {task.url:.200}")
         fetch = task.fetch if isinstance(task.fetch, dict) else {}
         said = self._headers | lowered(fetch.get("headers")) | lowered(task.conditional if conditional else None)
         data, form = _as_bytes(fetch.get("data"))

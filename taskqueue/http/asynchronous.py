@@ -96,7 +96,7 @@ class AsyncHttp:
         Raises:
             Retry: the site is busy, broken, unreachable or too slow; after its Retry-After, else by the project's
                 table.
-            Drop: any other status from 400 on, a page that is too large, or a url that is not http or https.
+            Drop: any other status from 400 on, a page that is too large, or a URL that is not http or https.
         """
         asked = self._requests.for_task(task, headers, conditional)
         visit = Visit(task, asked, self._limits)

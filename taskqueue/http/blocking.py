@@ -84,7 +84,7 @@ class Http:
         Raises:
             Retry: the site is busy, broken, unreachable or too slow; after its Retry-After, else by the project's
                 table.
-            Drop: any other status from 400 on, a page that is too large, or a url that is not http or https.
+            Drop: any other status from 400 on, a page that is too large, or a URL that is not http or https.
             RuntimeError: it is called in an event loop, which it would block.
         """
         _check_outside_of_loops()

@@ -96,7 +96,7 @@ class ExportedTask(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
         held_back: delayed by a retry, a ``retry_after`` or a recrawl.
         timed_out: its last attempt timed out.
         apart: its project can finish while it is live.
-        bare: finished, and its url, body and result have been deleted; ``exetime`` tells since when.
+        bare: finished, and its URL, body and result have been deleted; ``exetime`` tells since when.
         depth: follow-ups between it and a task that was pushed by itself.
         body: any value for the fetcher; the daemon never looks into it.
         deferred: update that is applied in place of what it says itself; processing tasks only.

@@ -41,7 +41,7 @@ class Hung(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
         seconds: time since the first of these leases ended.
         project: project of the task of that lease.
         taskid: id of that task.
-        url: url of that task.
+        url: URL of that task.
     """
 
     places: Annotated[int, Meta(ge=1, le=MAX_CAPACITY)]
@@ -215,7 +215,7 @@ class HungPlaces(Struct, omit_defaults=True, frozen=True, gc=False):
         seconds: time since the first of these leases ended.
         project: project of the task of that lease; empty: unknown.
         taskid: id of that task; empty: unknown.
-        url: first 200 characters of its url; empty: unknown.
+        url: first 200 characters of its URL; empty: unknown.
     """
 
     places: int

@@ -18,7 +18,7 @@ from taskqueue.protocol.tasks import ItemError, PackedParent, TaskRow
 from taskqueue.protocol.values import PLAIN, Assignment, RerunProgress, Schedule, TaskFilter, UndoProgress
 
 _ENVELOPE_BYTES: Final = 1024
-"""Upper bound of the bytes around a url and a body in a message."""
+"""Upper bound of the bytes around a URL and a body in a message."""
 
 _CHARACTER_BYTES: Final = 4
 """Bytes of the longest character in UTF-8."""

@@ -38,7 +38,7 @@ class NewTasks(Request["NewTasksReply"], tag="new-task"):
 
 
 TaskOutcome = Literal["done", "unknown", "ignored", "bare"]
-"""Outcome of a task that was named; ``bare``: it can't run again, because its url and body were dropped."""
+"""Outcome of a task that was named; ``bare``: it can't run again, because its URL and body were dropped."""
 
 ReportOutcome = Literal["done", "kept", "stale", "rejected"]
 
@@ -161,7 +161,7 @@ class TaskDetails(Struct, frozen=True, omit_defaults=True):
         body: as its producer sent it.
         depth: follow-ups between it and a task that was pushed by itself.
         history: its last 10 attempts, the newest first.
-        bare_since: unix seconds since when its url, schedule, body and history are gone, because the project keeps them
+        bare_since: unix seconds since when its URL, schedule, body and history are gone, because the project keeps them
             no longer; 0: they are here.
         crashes: times that its fetcher fell silent while it ran, since the last reported attempt.
         fetcher: name of its fetcher, or its pseudonym (processing).
@@ -334,7 +334,7 @@ class TaskList(Request["TaskListReply"], tag="task-list"):
 
     Attributes:
         state: tasks in this state; None: in those of ``states``.
-        url: the url matches; empty: any.
+        url: the URL matches; empty: any.
         error: the error of the last attempt, or its kind, matches; empty: any. Not with ``processing``.
         since: unix seconds: finished or, if live, last run at that time or later; 0: any. Tasks that never ran don't
             match.

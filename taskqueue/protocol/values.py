@@ -373,7 +373,7 @@ class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
 
     Attributes:
         states: in one of these states; empty: all that the action applies to, for ``retry`` only failed.
-        url: the url matches; empty: any.
+        url: the URL matches; empty: any.
         error: the error of the last attempt, or its kind, matches; empty: any.
         before: unix seconds: finished, or last run, before that time; 0: any. Tasks that never ran don't match.
         since: unix seconds: finished, or last run, at that time or later; 0: any. Tasks that never ran don't match.

@@ -38,14 +38,14 @@ class AsyncRobots:
     cancelled.
 
     Args:
-        fetch: a coroutine function of a url; returns status and body of the answer, ``(200, b"…")``. It must follow
+        fetch: a coroutine function of a URL; returns status and body of the answer, ``(200, b"…")``. It must follow
             redirects, have a timeout of its own, and undo Content-Encoding; it may cut a body after 50 MiB. Any
             exception means that the site is unreachable.
         agent: the crawler's product token, such as "examplebot", which must be part of its User-Agent.
         slots: ``client.slots`` of a client, which receives crawl-delays, once for each change; for projects that are
             divided into slots. A delay that a site no longer asks for stays.
         projects: projects whose slots receive them.
-        slot_of: names the slot of a url; by default host and port, as with ``slot.by = "host"``.
+        slot_of: names the slot of a URL; by default host and port, as with ``slot.by = "host"``.
         max_age: seconds until a robots.txt is fetched again, at most a day.
         min_delay, max_delay: bounds of a crawl-delay, in seconds.
         max_origins: sites that are cached, the most recently used; 8 MiB of text in total.
@@ -72,19 +72,19 @@ class AsyncRobots:
         self._fetches = AsyncFetches()
 
     async def allowed(self, url: str) -> bool:
-        """Return whether the url may be fetched now; True for schemes other than http and https, without robots.txt.
+        """Return whether the URL may be fetched now; True for schemes other than http and https, without robots.txt.
 
         While a robots.txt is unavailable and no earlier copy of it is known, nothing of its site is allowed; ``check``
-        tells this case from a disallowed url.
+        tells this case from a disallowed URL.
         """
         page = web_url(url)
         return page is None or is_allowed(page, await self._known(page, url))
 
     async def check(self, url: str) -> None:
-        """Return if the url may be fetched now; otherwise raise what a handler should raise.
+        """Return if the URL may be fetched now; otherwise raise what a handler should raise.
 
         Raises:
-            Drop: the site disallows the url.
+            Drop: the site disallows the URL.
             Retry: robots.txt was answered by 5xx or 429; the task runs again when robots.txt is due.
             ConnectionError: robots.txt could not be fetched at all.
         """
@@ -93,7 +93,7 @@ class AsyncRobots:
             check(page, await self._known(page, url), time.monotonic())
 
     async def crawl_delay(self, url: str) -> float | None:
-        """Return the crawl-delay of the url's site in seconds, within the bounds; None if it asks for none."""
+        """Return the crawl-delay of the URL's site in seconds, within the bounds; None if it asks for none."""
         page = web_url(url)
         return None if page is None else self._book.crawl_delay(await self._known(page, url))
 
@@ -109,14 +109,14 @@ class AsyncRobots:
     ) -> AsyncIterator[NewTask]:
         """Yield the pages in a site's sitemaps as tasks, with the time of their last change as ``itag``.
 
-        So pushing a task again reruns a page that has changed, and no other. Urls are written as ``taskqueue.links``
-        writes them. Sitemap indexes are followed, three levels deep; gzip and lists of urls are read, too; feeds are
+        So pushing a task again reruns a page that has changed, and no other. URLs are written as ``taskqueue.links``
+        writes them. Sitemap indexes are followed, three levels deep; gzip and lists of URLs are read, too; feeds are
         not. Files are fetched one by one as tasks are consumed, at the site's crawl-delay or ``min_delay`` apart. A
         file that can't be fetched or read is logged to ``taskqueue.robots``, and skipped.
 
         Args:
-            site: url of any page of the site.
-            sitemaps: urls of the first files; None: those in its robots.txt, on any host.
+            site: URL of any page of the site.
+            sitemaps: URLs of the first files; None: those in its robots.txt, on any host.
             same: pages to take: those of the site's "host", of its registered "domain", or "any"; see
                 ``taskqueue.links``.
             max_files: files that are fetched, at most; each has up to 50 MiB and 50,000 pages.
@@ -124,7 +124,7 @@ class AsyncRobots:
 
         Raises:
             Retry, ConnectionError: the robots.txt with the sitemaps is unavailable; see ``check``.
-            ValueError: ``site`` is not an http or https url, or ``same`` is invalid.
+            ValueError: ``site`` is not an http or https URL, or ``same`` is invalid.
         """
         page = page_of_site(site)
         if sitemaps is None:

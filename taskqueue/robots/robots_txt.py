@@ -1,8 +1,8 @@
-"""robots.txt: rules for one crawler, age of copies, and verdicts on urls.
+"""robots.txt: rules for one crawler, age of copies, and verdicts on URLs.
 
 Nothing here fetches or reads a clock. ``protego`` parses a file according to RFC 9309 (``Rules``):
 
-    lines ──► user agents: ours | * | others ──► protego ──► may this url be fetched? how fast? which sitemaps?
+    lines ──► user agents: ours | * | others ──► protego ──► may this URL be fetched? how fast? which sitemaps?
 
 A file is foreign. ``protego`` gives each user agent a copy of all rules of its group: 60 KB with 3,000 agents above
 3,000 rules took 20 s and 600 MB. So all agents that don't matter here are merged into one before: then none of the
@@ -17,7 +17,7 @@ Age of a copy, replacement of a file that is unavailable, and number of copies (
 These are sections 2.3.1 and 2.4 of RFC 9309. 429 is an exception among 4xx: an overloaded site has not said that all is
 allowed. A 3xx is a redirect that was not followed: its target is unknown.
 
-The ``Book`` has the copies of all sites, and judges urls by them.
+The ``Book`` has the copies of all sites, and judges URLs by them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Rules:
 
     Attributes:
         crawl_delay: seconds between two requests; None if the site does not say.
-        sitemaps: urls of its sitemaps, as written in the file.
+        sitemaps: URLs of its sitemaps, as written in the file.
         size: characters of the parsed text.
     """
 
@@ -73,7 +73,7 @@ class Rules:
         self.size = len(text)
 
     def allow(self, url: str) -> bool:
-        """Return whether the crawler may fetch this url of the site; robots.txt itself is always allowed."""
+        """Return whether the crawler may fetch this URL of the site; robots.txt itself is always allowed."""
         allowed: bool = self._parsed.can_fetch(url, self._agent)
         return allowed
 
@@ -272,7 +272,7 @@ class Book:
 
 
 def robots_txt(page: WebUrl) -> str:
-    """Return the url of the robots.txt of a page's site."""
+    """Return the URL of the robots.txt of a page's site."""
     return f"{page.origin}/robots.txt"
 
 
@@ -308,14 +308,14 @@ def rules_of(page: WebUrl, copy: Copy, now: float) -> Rules:
 
 
 def page_of_site(url: str) -> WebUrl:
-    """Parse the url of a page of a site.
+    """Parse the URL of a page of a site.
 
     Raises:
-        ValueError: it is not an http or https url.
+        ValueError: it is not an http or https URL.
     """
     page = web_url(url)
     if page is None:
-        raise ValueError(f"site: expected an absolute http or https url of it, not {url!r}")
+        raise ValueError(f"site: expected an absolute http or https URL of it, not {url!r}")
     return page
 
 

@@ -15,7 +15,7 @@ File (``read_sitemap``): pages, each with the time of its last change, or furthe
 
     gzip? ──► XML ──► <urlset>        <url>      <loc>, <lastmod>  ──► pages
           │       └─► <sitemapindex>  <sitemap>  <loc>             ──► sitemaps
-          └─► text: a url a line                                   ──► pages
+          └─► text: a URL a line                                   ──► pages
 
 The format is that of https://www.sitemaps.org/protocol.html, with its bounds: 50 MiB unpacked, 50,000 entries. A file
 is foreign. expat parses it without a tree, up to the first error; entries before that count. A sitemap has no DOCTYPE,
@@ -73,7 +73,7 @@ FIELDS: Final = {"loc": MAX_URL_CHARS, "lastmod": MAX_LASTMOD_CHARS}
 
 
 class Entry(NamedTuple):
-    """Page: its url as written, and the time of its last change, "" if unknown."""
+    """Page: its URL as written, and the time of its last change, "" if unknown."""
 
     url: str
     lastmod: str
@@ -204,7 +204,7 @@ class SitemapWalk:
 
     Args:
         site: any page of the site.
-        named: urls of the first files.
+        named: URLs of the first files.
         same: which pages belong to the site, as in ``taskqueue.links``.
         max_files: files that are fetched, at most.
         options: for each task.
@@ -222,7 +222,7 @@ class SitemapWalk:
         self._files: deque[tuple[int, WebUrl]] = deque()
         for written in islice(named, max_files):
             if (file := web_url(written)) is None:
-                log.warning("event=sitemap-unread url=%r reason='no absolute url of http or https'", written)
+                log.warning("event=sitemap-unread url=%r reason='no absolute URL of http or https'", written)
             else:
                 self._add(file, 0)
 

@@ -85,7 +85,7 @@ class SlotDelays:
 
 
 def slot_of_host(url: str) -> str:
-    """Return the slot of a url in projects with ``slot.by = "host"``; empty if it has none."""
+    """Return the slot of a URL in projects with ``slot.by = "host"``; empty if it has none."""
     return host_of(url, ascii_host)
 
 

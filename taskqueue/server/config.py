@@ -110,7 +110,7 @@ class StoreSection(Struct, frozen=True):
 
     Attributes:
         path: folder of the store, created if absent; ``load`` makes a relative one absolute.
-        url: url of a PostgreSQL database to use instead of the folder; empty for the folder. It may contain a password.
+        url: URL of a PostgreSQL database to use instead of the folder; empty for the folder. It may contain a password.
         schema: schema of the store's tables in that database.
         timeout: seconds that the database may take for an answer.
         durability: commit: synced before a reply; interval: synced within 50 ms; none: left to the operating system.
@@ -162,7 +162,7 @@ class WebhookSection(Struct, frozen=True):
         attempts: attempts per event, including the first one.
 
     Raises:
-        ValueError: the url is not one of HTTP.
+        ValueError: the URL is not one of HTTP.
     """
 
     url: Annotated[str, Meta(extra=WEB_ADDRESS)] = ""
@@ -212,7 +212,7 @@ UNTOLD: Final = {
     *HIDDEN_FIELDS,
     *HIDDEN,
 }
-"""Keys of settings whose values are never logged; urls of a database or a webhook contain passwords."""
+"""Keys of settings whose values are never logged; URLs of a database or a webhook contain passwords."""
 
 RESTART_ONLY: Final = (
     ("daemon", "bind"),
@@ -375,7 +375,7 @@ def _told(where: str, value: Any) -> dict[str, str]:
 
 
 def meant_key(section: str, key: str, value: object) -> str:
-    """Return the key of the setting: a url given as ``store.path`` means ``store.url``."""
+    """Return the key of the setting: a URL given as ``store.path`` means ``store.url``."""
     is_url = isinstance(value, str) and value.startswith(DATABASE_SCHEMES)
     return "url" if (section, key) == ("store", "path") and is_url else key
 
@@ -383,7 +383,7 @@ def meant_key(section: str, key: str, value: object) -> str:
 def override(config: Config, section: str, key: str, value: object) -> Config:
     """Replace one setting of the config, such as by the command line.
 
-    A url of a database may stand for the store's folder, and a folder replaces a url.
+    A URL of a database may stand for the store's folder, and a folder replaces a URL.
 
     Raises:
         SettingError: the value is invalid.
@@ -490,7 +490,7 @@ def _single_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, 
 
 
 def _finished_url(said: Mapping[str, Any], tables: Mapping[str, Any]) -> Any:
-    """Return the url of an ``on_finished`` table, which ``[defaults]`` may complete."""
+    """Return the URL of an ``on_finished`` table, which ``[defaults]`` may complete."""
     defaults = tables.get("defaults")
     under = defaults.get("on_finished") if isinstance(defaults, dict) else None
     return ((under if isinstance(under, dict) else {}) | dict(said)).get("url")

@@ -139,7 +139,7 @@ PROGRAM_BYTES: Final = 45_000_000
 SLOT_BYTES: Final = 1024
 """Memory of a slot without its tasks."""
 LEASE_BYTES: Final = 512
-"""Memory of a leased task, without its url and its body."""
+"""Memory of a leased task, without its URL and its body."""
 HEADS_PART: Final = 1.625
 """Memory as a multiple of ``advanced.queue_bytes``.
 

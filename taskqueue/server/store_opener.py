@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 SCHEMA_KEY: Final = "schema="
-"""Parameter in the query of a database's url that names the schema, which the database's library does not know."""
+"""Parameter in the query of a database's URL that names the schema, which the database's library does not know."""
 
 NAMED_TASKS: Final = 20
 """Tasks to name per project that has lost changes, at most."""
@@ -145,11 +145,11 @@ class StoreOpener:
 
 
 def database_target(url: str, schema: str, timeout: float) -> Target:
-    """Make the target of the database that settings name; ``?schema=NAME`` of the url wins over ``schema``.
+    """Make the target of the database that settings name; ``?schema=NAME`` of the URL wins over ``schema``.
 
     Raises:
         ConfigError: the library to reach a database is not installed.
-        SettingError: the url is wrong.
+        SettingError: the URL is wrong.
     """
     try:
         from taskqueue.store.postgres.session import target_of
@@ -163,7 +163,7 @@ def database_target(url: str, schema: str, timeout: float) -> Target:
 
 
 def _without_schema(url: str) -> tuple[str, str]:
-    """Split a url into the part for the database's library and the schema in its query; empty if it names none.
+    """Split a URL into the part for the database's library and the schema in its query; empty if it names none.
 
     Raises:
         SettingError: it names several schemas, or an invalid one.

@@ -1,4 +1,4 @@
-"""Post events to a url, in a helper thread, so that the loop never waits for it.
+"""Post events to a URL, in a helper thread, so that the loop never waits for it.
 
     loop     tell ──► queue, at most WAITING_MOST ──┐
     thread                                          └──► delivery: post, pause, post ... ──► sent | failed
@@ -6,10 +6,10 @@
 Rules:
 1. ``tell`` only enqueues. When the queue is full, the oldest event is dropped: the latest ones matter most.
 2. Events are sent one after the other, in order. Each attempt uses the current settings, and a change of them ends the
-   pause before it: a corrected url is used at once.
+   pause before it: a corrected URL is used at once.
 3. Nothing is stored. Queued events are lost when the process is killed; ``close`` waits GRACE_SECONDS for them, and
    logs those that it drops then. An event may arrive twice, if its answer was lost.
-4. Without a url nothing is queued. The thread starts with the first event, and only then loads urllib3: 10 MB and 50 ms
+4. Without a URL nothing is queued. The thread starts with the first event, and only then loads urllib3: 10 MB and 50 ms
    that a daemon without a webhook does not spend.
 """
 
@@ -74,7 +74,7 @@ class Webhook:
             self._start()
 
     def reconfigure(self, settings: WebhookSection) -> None:
-        """Use other settings from now on; without a url queued events are dropped."""
+        """Use other settings from now on; without a URL queued events are dropped."""
         with self._changed:
             self._settings = settings
             dropped = [] if settings.url else self._take_all()
@@ -186,6 +186,6 @@ def _about(event: Event) -> str:
 
 
 def _shown_url(url: str) -> str:
-    """Shorten a url to ``https://host``: the rest may be a secret."""
+    """Shorten a URL to ``https://host``: the rest may be a secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname}"

@@ -1,4 +1,4 @@
-"""The delivery of one event to the webhook's url; ``webhook`` loads this module, and urllib3, with the first event.
+"""The delivery of one event to the webhook's URL; ``webhook`` loads this module, and urllib3, with the first event.
 
     post ──2xx──────────────────────► sent
      ▲ │──any other answer──────────► failed
@@ -9,10 +9,10 @@ Rules:
 1. The pauses are those of urllib3's Retry: none, then 2, 4, 8 ... times the first one up to PAUSE_MOST_SECONDS; a
    Retry-After of the answer replaces them, up to the same bound, so that one answer can't block the queue.
    Retry only computes them and never sleeps, so that a waiting thread can be stopped.
-2. Redirects are not followed: the event, and the credentials of the url, go only to the host that the config names; and
+2. Redirects are not followed: the event, and the credentials of the URL, go only to the host that the config names; and
    most redirects would turn the POST into a GET without the event.
 3. The answer's body is not read: it is irrelevant, and may be endless.
-4. Errors contain the url's host only. The rest may be a secret.
+4. Errors contain the URL's host only. The rest may be a secret.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Delivery:
         )
 
     def attempt(self, settings: WebhookSection) -> float | None:
-        """Post the event once, to the url in ``settings``.
+        """Post the event once, to the URL in ``settings``.
 
         Returns:
             Seconds to wait before the next attempt; None after the last one, with the result in ``error``.

@@ -45,7 +45,7 @@ EACH_MINUTE: Final = "* * * * *"
 MAX_EVERY_SECONDS: Final = 366 * 86_400
 
 TICK: Final = "{tick}"
-"""Placeholder in url, taskid and body of a cron entry's task for the unix seconds of the tick."""
+"""Placeholder in URL, taskid and body of a cron entry's task for the unix seconds of the tick."""
 MAX_TICK: Final = "9" * 11
 
 IN_BRACES: Final = re.compile(r"\{(\w+)\}")
@@ -74,10 +74,10 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     """Task that the daemon pushes by itself, with ``force_update``.
 
     Attributes:
-        url, taskid: if empty, made from the name of the entry or of ``on_finished``; a config file must give the url of
+        url, taskid: if empty, made from the name of the entry or of ``on_finished``; a config file must give the URL of
             ``on_finished``, so that a misspelt one is noticed. In a cron entry, ``{tick}`` in these and in texts of the
             body stands for the unix seconds of the tick; in ``on_failure``, ``{taskid}``, ``{url}`` and, in the body,
-            ``{error}`` stand for those of the failed task, whose url is the default, and ``taskid`` can't be given.
+            ``{error}`` stand for those of the failed task, whose URL is the default, and ``taskid`` can't be given.
         body: sent with the task, such as ``{process = {callback = "index"}}``.
     """
 

@@ -67,9 +67,9 @@ class KeepSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The setting ``keep`` of a project.
 
     Attributes:
-        success, failed, cancelled: seconds for which url, body and history of a task with this outcome are kept; inf:
+        success, failed, cancelled: seconds for which URL, body and history of a task with this outcome are kept; inf:
             for ever.
-        then: afterwards the task itself is remembered, so that its url is not fetched again, or forgotten.
+        then: afterwards the task itself is remembered, so that its URL is not fetched again, or forgotten.
     """
 
     success: Duration = inf

@@ -73,7 +73,7 @@ class SlotSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         by: how tasks are divided into slots with a pace of their own beside that of the project: by the host of the
-            url, by its registered domain, or only by the name that a task gives, which overrides the other two.
+            URL, by its registered domain, or only by the name that a task gives, which overrides the other two.
         delay: seconds from one dispatch of a slot to the next, or auto: as fast as the slot answers.
         min_delay, max_delay: bounds of an automatic delay; min_delay wins over max_delay.
         rate: instead of a delay: tasks of a slot dispatched a second, on average; inf: the delay applies.

@@ -7,7 +7,7 @@ database has such rows: RocksDB's checksums cover whole blocks, and a block that
 
 | a damaged row of | becomes |
 |---|---|
-| an order, or one whose spec can't be used | set aside; its task counts as failed if it was live, and loses its url |
+| an order, or one whose spec can't be used | set aside; its task counts as failed if it was live, and loses its URL |
 | specs, history, results, failures, … | set aside; it counts as absent |
 | ids, projects | left in place, unusable, so that the task or project is not taken for a new one |
 | edges, flows, slots, reruns | fatal: the start or the turn raises Unreadable, since other rows depend on each |

@@ -44,7 +44,7 @@ from taskqueue.store.records.tasks import (
 )
 
 PAGE_BYTES: Final = 1 << 20
-"""Bytes of urls and bodies that end a page, but not before its first task."""
+"""Bytes of URLs and bodies that end a page, but not before its first task."""
 
 
 LATER_BYTES: Final = 16 << 20

@@ -38,7 +38,7 @@ def hung_sentence(places: int, concurrency: int, fetchers: Sequence[str], second
 
 
 def task_of(project: str, taskid: str, url: str) -> str:
-    """End a sentence with a task: its url, or its names; empty if only its fetcher knows it."""
+    """End a sentence with a task: its URL, or its names; empty if only its fetcher knows it."""
     if url:
         return f": {' '.join(url.split())}"
     return f': task "{taskid}" of project "{project}"' if taskid else ""

@@ -1,6 +1,6 @@
 """Foreign text made safe to show: nothing in it is obeyed, hidden or reversed.
 
-Names, urls, errors and reasons come from clients. A terminal obeys ESC and the other control characters (C0, DEL, C1);
+Names, URLs, errors and reasons come from clients. A terminal obeys ESC and the other control characters (C0, DEL, C1);
 U+202A to U+202E and U+2066 to U+2069 reverse the text beside them (https://trojansource.codes); characters without
 width hide; line ends of any kind forge new lines. So every character that is not a letter, mark, number, sign or space
 is written as its Unicode number, as Python writes it.

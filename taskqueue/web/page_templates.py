@@ -1,6 +1,6 @@
 """HTML from templates: every value put into them is escaped, and made visible.
 
-A crawled url becomes a link only through ``outward``, with the macro of ``links.html``.
+A crawled URL becomes a link only through ``outward``, with the macro of ``links.html``.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def link(path: str, chosen: Mapping[str, object], **more: object) -> str:
 
 
 def outward(url: str) -> str:
-    """Return the url if it may be a link, else "": a browser would run ``javascript:`` and ``data:``."""
+    """Return the URL if it may be a link, else "": a browser would run ``javascript:`` and ``data:``."""
     return url if _OUTWARD.fullmatch(url) and url.isprintable() else ""
 
 

@@ -303,7 +303,7 @@ def test_the_attempt_in_a_list_has_the_order_of_the_table() -> None:
 
 
 def test_the_canonical_url_of_the_page_is_what_the_client_makes() -> None:
-    shown = re.search(r"`(\S+)` is `(\S+)`\.\s*$", RULES_OF["Canonical urls"])
+    shown = re.search(r"`(\S+)` is `(\S+)`\.\s*$", RULES_OF["Canonical URLs"])
 
     assert shown is not None
     assert canonical_url(shown[1]) == shown[2]

@@ -166,9 +166,9 @@ def test_lines_that_are_no_urls_are_named_and_the_rest_is_pushed(run: Run, tmp_p
     assert (status, out) == (1, "2 new, 0 merged, 0 ignored, 6 rejected\n")
     assert [line.split(": ")[1] for line in err.splitlines()] == [f"{file}:{number}" for number in (1, 3, 4, 5, 6, 8)]
     assert err.splitlines()[1] == (
-        f"taskqueue push: {file}:3: 'nonsense' is not a url, which begins with a scheme such as https:"
+        f"taskqueue push: {file}:3: 'nonsense' is not a URL, which begins with a scheme such as https:"
     )
-    assert run("push", "news", "nonsense")[2].startswith("taskqueue push: argument 1: 'nonsense' is not a url")
+    assert run("push", "news", "nonsense")[2].startswith("taskqueue push: argument 1: 'nonsense' is not a URL")
 
 
 def test_with_any_everything_that_has_a_scheme_is_pushed(run: Run) -> None:
@@ -189,8 +189,8 @@ def test_a_pushed_task_may_have_a_taskid_and_a_body(run: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("http://a/", "http://b/", "--taskid", "x"), "--taskid is that of one task: name one url"),
-        (("-", "--taskid", "x"), "--taskid is that of one task: name one url"),
+        (("http://a/", "http://b/", "--taskid", "x"), "--taskid is that of one task: name one URL"),
+        (("-", "--taskid", "x"), "--taskid is that of one task: name one URL"),
         (("http://a/", "--save", "1", "--body", "2"), "say --save or --body, not both"),
         (("http://a/", "--save", "text"), "not JSON: "),
     ],

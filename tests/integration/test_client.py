@@ -790,7 +790,7 @@ def test_a_task_that_is_dropped_while_it_is_waited_for_is_unknown(
 
     with pytest.raises(RequestRejected, match="is unknown"):
         waiting.result()
-    with pytest.raises(ValueError, match=r"tasks\.wait: give taskid or url"):
+    with pytest.raises(ValueError, match=r"tasks\.wait: give taskid or URL"):
         script.tasks.wait("news")
 
 

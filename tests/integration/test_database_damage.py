@@ -334,7 +334,7 @@ ROW_DAMAGES = {
     ),
     "specs, flipped": (f"update kv_specs set value = {FLIPPED} {HURT}", "hurt: task 'waits' has failed"),
     "specs, undecodable": (f"update kv_specs set value = {CUT}, crc = null {HURT}", "hurt: task 'later' has failed"),
-    "specs, deleted": (f"delete from kv_specs {HURT}", "hurt: task 'done' is success; its url and body are lost"),
+    "specs, deleted": (f"delete from kv_specs {HURT}", "hurt: task 'done' is success; its URL and body are lost"),
     "meta, flipped": (f"update kv_meta set value = {FLIPPED} where key = 'next_project'", "meta: next_project"),
     "meta, deleted": ("delete from kv_meta where key = 'next_project'", "the next project gets number"),
     "format, cut": ("update kv_meta set value = '' where key = 'format'", "meta: format is"),

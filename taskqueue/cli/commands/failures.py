@@ -52,7 +52,7 @@ def failures(
     Counts failed attempts, timeouts included, whether or not the task is retried: with the default retries a task fails
     for good only after hours. The daemon keeps failures for seven days, a million at most.
 
-    Errors that differ only in ids, urls and numbers (other than a status such as 503) are counted together. Each row
+    Errors that differ only in ids, URLs and numbers (other than a status such as 503) are counted together. Each row
     shows its last failure; `taskqueue task list PROJECT --state failed` lists the tasks.
 
     \b

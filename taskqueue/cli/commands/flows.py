@@ -74,7 +74,7 @@ def submit(
     """Submit a graph of tasks from a file.
 
     The file is TOML or JSON; - is stdin. The flow is accepted whole or not at all. A task is a table [tasks.NAME] with
-    its url, `after` (a list of names of tasks that it waits for), and any other key of a line of `taskqueue push
+    its URL, `after` (a list of names of tasks that it waits for), and any other key of a line of `taskqueue push
     --file`. Its taskid is its name, unless it has one of its own. Above the tasks may stand `flow`, the name of the
     flow (random by default), and [defaults] for all tasks.
 

@@ -283,7 +283,7 @@ OPTIONS: Final = (
         multiple=True,
         help="State of the tasks (repeatable).",
     ),
-    click.option("--url-glob", metavar="GLOB", default="", help="Pattern of the urls, such as 'https://a.org/*'."),
+    click.option("--url-glob", metavar="GLOB", default="", help="Pattern of the URLs, such as 'https://a.org/*'."),
     click.option("--error-glob", metavar="GLOB", default="", help="Pattern of the last errors, such as '*timeout*'."),
     IGNORE_CASE,
     click.option(

@@ -416,7 +416,7 @@ _add_action("stop", "Stop projects.\n\nThey keep and take tasks, and dispatch no
 _add_action("start", "Start or create projects.", "running")
 _add_loss(
     "clear",
-    "Drop unfinished tasks.\n\nFinished tasks stay known, so that no url is fetched twice.",
+    "Drop unfinished tasks.\n\nFinished tasks stay known, so that no URL is fetched twice.",
     "cleared",
     "Clear {projects}: drop {live} to do?",
 )

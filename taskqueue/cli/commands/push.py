@@ -59,7 +59,7 @@ def _json(written: str) -> Any:
 @click.argument("project", type=project_name)
 @click.argument("urls", metavar="[URL... | -]", nargs=-1)
 @click.option("--file", "-f", metavar="FILE", type=click.Path(), help="File of tasks, one a line, or *.msgpack.")
-@click.option("--taskid", help="Taskid of the one url, in place of that made from it.")
+@click.option("--taskid", help="Taskid of the one URL, in place of that made from it.")
 @click.option("--save", type=_json, metavar="JSON", help="Value that the handler gets as task.save.")
 @click.option("--body", type=_json, metavar="JSON", help="Value that the handler gets as task.body.")
 @click.option("--priority", type=int, help="Priority; larger runs first.")
@@ -87,7 +87,7 @@ def _json(written: str) -> Any:
     type=click.Choice(FAILURES),
     help="Consequence if such a task fails.  [default: fail]",
 )
-@click.option("--canonical", is_flag=True, help="One spelling for all urls of a page.")
+@click.option("--canonical", is_flag=True, help="One spelling for all URLs of a page.")
 @click.option("--any-scheme", is_flag=True, help="URLs of every scheme, not only http, https and data.")
 @json_option
 @daemon_options
@@ -103,11 +103,11 @@ def push(
 ) -> int:
     """Push tasks to a project.
 
-    Tasks are urls, or the lines of a file, or - for stdin. A line of a file is a url or a JSON object with url and any
+    Tasks are URLs, or the lines of a file, or - for stdin. A line of a file is a URL or a JSON object with URL and any
     of taskid, priority, exetime, delay, retries, age, itag, auto_recrawl, force_update, cancel, timeout, expires_at,
     slot, recrawl, repeat, job, canonical, fetch, process, save, body, depends_on, on_parent_failure. Invalid lines are
     reported with their numbers; the others are pushed. The exit status is 1 if a task was rejected, 77 if the key may
-    push none of them. Urls are http, https, or data:, such as data:,on_start; --any-scheme accepts every scheme.
+    push none of them. URLs are http, https, or data:, such as data:,on_start; --any-scheme accepts every scheme.
 
     A file whose name ends in .msgpack has the same objects as MessagePack maps, one after the other; bodies are sent as
     unchanged bytes, and reading takes less than half the time.
@@ -119,7 +119,7 @@ def push(
 
     A task that has expired when its turn comes is cancelled instead of dispatched.
 
-    --canonical makes one task of urls that lead to the same page: lower-case scheme and host, no default port
+    --canonical makes one task of URLs that lead to the same page: lower-case scheme and host, no default port
     (http://site:80/), no fragment, sorted query arguments.
 
     \b
@@ -143,7 +143,7 @@ def push(
     if "save" in said and "body" in said:
         raise click.UsageError("say --save or --body, not both")
     if "taskid" in said and (file or len(urls) != 1 or urls == (STDIN,)):
-        raise click.UsageError("--taskid is that of one task: name one url")
+        raise click.UsageError("--taskid is that of one task: name one URL")
     _see_that_they_live(said.get("expires_at"))
     with _source(urls, file) as source, daemon.client() as client:
         if depends_on:
@@ -196,9 +196,9 @@ class Source(NamedTuple):
 @contextmanager
 def _source(urls: tuple[str, ...], file: str | None) -> Iterator[Source]:
     if bool(urls) == bool(file):
-        raise click.UsageError("name urls, or a file with --file, or - for stdin")
+        raise click.UsageError("name URLs, or a file with --file, or - for stdin")
     if not all(url.strip() for url in urls):
-        raise click.UsageError("one of the urls is empty")
+        raise click.UsageError("one of the URLs is empty")
     if file and file != STDIN:
         with open(file, "rb") as lines:
             yield _of_packed(file, lines) if file.endswith(SUFFIX) else _of_file(file, lines)

@@ -60,7 +60,7 @@ def show(target: StoreTarget, by: str | None, as_json: bool) -> None:
     For a database it shows tasks by project and state, and estimated rows and bytes of its tables.
 
     With --by project it estimates each project's size on disk from a sample of its tasks in each state. `bodies` are
-    urls and bodies, `ids` make tasks known, `queues` are their places in orders, `history` is how they ran.
+    URLs and bodies, `ids` make tasks known, `queues` are their places in orders, `history` is how they ran.
 
     \b
     Example:
@@ -370,7 +370,7 @@ def repair(damaged: str, to: str) -> int:
     """Save what a damaged store still has.
 
     The daemon must be stopped. From a folder a new store is made in TO, and FROM is not changed. A database, with FROM
-    as its url and without TO, is repaired in place.
+    as its URL and without TO, is repaired in place.
 
     Each task gets one state: processing tasks become ready, and a task that is only partly readable becomes ready
     rather than lost. What can't be saved is listed, and the exit status is 1. Attempts, leases and operations are not
@@ -390,7 +390,7 @@ def repair(damaged: str, to: str) -> int:
     from taskqueue.store.tools.rocks_repair import repair as repair_store
 
     if to and (names_database(damaged) or names_database(to)):
-        raise click.BadParameter("a database is repaired where it is; name its url alone.", param_hint="'TO'")
+        raise click.BadParameter("a database is repaired where it is; name its URL alone.", param_hint="'TO'")
     if names_database(damaged):
         return _mend(damaged)
     if not to:

@@ -211,7 +211,7 @@ def export(
 
     The daemon may run meanwhile.
 
-    Writes what another store needs to go on: url, state, schedule, body and attempts of all tasks, finished ones
+    Writes what another store needs to go on: URL, state, schedule, body and attempts of all tasks, finished ones
     included, and, without --state, the history by the minute and the hour. Leases and flows are left out. The first
     line names the format and the projects, the last one counts the tasks.
 

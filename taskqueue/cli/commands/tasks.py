@@ -53,7 +53,7 @@ BARE = "its body was dropped (keep.success and the like of its project); push it
 def task() -> None:
     """List, show, retry, cancel and rerun tasks.
 
-    A TASK is a taskid, or a url if the task has the taskid that clients make of it. `retry` and `cancel` take named
+    A TASK is a taskid, or a URL if the task has the taskid that clients make of it. `retry` and `cancel` take named
     tasks, or all that match a filter in a project or group. In a filter, * stands for any text.
 
     \b
@@ -73,7 +73,7 @@ def task() -> None:
     multiple=True,
     help="State of the tasks (repeatable).",
 )
-@click.option("--url-glob", metavar="GLOB", help="Pattern of the urls, such as 'https://a.org/*'.")
+@click.option("--url-glob", metavar="GLOB", help="Pattern of the URLs, such as 'https://a.org/*'.")
 @click.option("--error-glob", metavar="GLOB", help="Pattern of the last errors, such as '*timeout*'.")
 @operations.IGNORE_CASE
 @click.option("--since", type=times.past, metavar="DURATION|TIME", help="Earliest time of the end or last run.")
@@ -447,7 +447,7 @@ def _fields(task: TaskReply) -> dict[str, str]:
         "last crawled": local(task.lastcrawltime),
         "finished": local(task.finished_at),
         "crashes": f"{task.crashes} of its fetchers fell silent while they ran it" if task.crashes else "",
-        "dropped": f"{local(task.bare_since)}: its url, body and history" if task.bare_since else "",
+        "dropped": f"{local(task.bare_since)}: its URL, body and history" if task.bare_since else "",
         "lease": _lease(task) if task.session else "",
         "note": note_line(task.note),
         "schedule": " ".join(f"{name}={value}" for name, value in schedule.items() if value),

@@ -41,7 +41,7 @@ CAUSES: Final[dict[WhyCause, str]] = {
 def why(project: str | None, task: str | None, as_json: bool, daemon: Daemon) -> None:
     """Say why nothing is dispatched.
 
-    TASK is a taskid or url. Without PROJECT, all projects are listed that have tasks and dispatch none, by cause.
+    TASK is a taskid or URL. Without PROJECT, all projects are listed that have tasks and dispatch none, by cause.
 
     \b
     Example:

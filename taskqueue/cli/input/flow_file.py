@@ -6,10 +6,10 @@
     retries = 5
 
     [tasks.prices]                         # its taskid is "prices", unless it gives another
-    url = "https://shop.example/prices"
+    URL = "https://shop.example/prices"
 
     [tasks.report]
-    url = "https://shop.example/report"
+    URL = "https://shop.example/report"
     after = ["prices", {taskid = "stock"}, {project = "currencies", taskid = "EUR"}]
 
 ``after`` names tasks of the file, in any order; tasks outside of it are tables. All keys of a line of
@@ -57,7 +57,7 @@ class FileTask(NamedTuple):
     Attributes:
         inside: names of its parents in the file.
         outside: its other parents: a taskid, or project and taskid.
-        options: arguments of a push, its url included.
+        options: arguments of a push, its URL included.
     """
 
     inside: list[str]
@@ -112,7 +112,7 @@ def parse(name: str, text: str, *, any_scheme: bool = False) -> FlowFile:
 
     Args:
         name: file name for messages; .json is read as JSON, .toml as TOML, anything else as what it looks like.
-        any_scheme: accept urls of every scheme.
+        any_scheme: accept URLs of every scheme.
 
     Raises:
         click.ClickException: the text is no flow; the message has file, table and key, or line and column.

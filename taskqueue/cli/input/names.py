@@ -88,10 +88,10 @@ def group_option(command: Command) -> Command:
 
 
 def taskids_of(client: Client, project: str, names: Iterable[str]) -> list[str]:
-    """Resolve names to taskids; the taskid of a url is made as clients make it.
+    """Resolve names to taskids; the taskid of a URL is made as clients make it.
 
-    A name without ``://``, such as ``data:,on_start`` or ``user-42``, may be a url or a taskid. The daemon is asked for
-    the task with this taskid, then for the task with this url; if it knows neither, the name is a taskid.
+    A name without ``://``, such as ``data:,on_start`` or ``user-42``, may be a URL or a taskid. The daemon is asked for
+    the task with this taskid, then for the task with this URL; if it knows neither, the name is a taskid.
 
     Raises:
         RequestRejected: there is no such project.
@@ -100,7 +100,7 @@ def taskids_of(client: Client, project: str, names: Iterable[str]) -> list[str]:
 
 
 def _taskid(client: Client, project: str, name: str) -> str:
-    """Resolve a name, which may be a url, to a taskid."""
+    """Resolve a name, which may be a URL, to a taskid."""
     from taskqueue.client.tasks.new_task import default_taskid
 
     by_url = default_taskid(name)

@@ -34,7 +34,7 @@ class StoreTarget(NamedTuple):
     Attributes:
         path: its folder, unless ``url`` names a database.
         cache_bytes, message_bytes: cache and longest message of its daemon.
-        url, schema, timeout: as in the config; the url may contain a password and another schema.
+        url, schema, timeout: as in the config; the URL may contain a password and another schema.
     """
 
     path: str
@@ -96,7 +96,7 @@ def _target(config: str | None, store: str | None) -> StoreTarget:
 
 
 def names_database(place: str) -> bool:
-    """Whether the place is the url of a database rather than a folder or file."""
+    """Whether the place is the URL of a database rather than a folder or file."""
     from taskqueue.server.config import DATABASE_SCHEMES
 
     return place.startswith(DATABASE_SCHEMES)
@@ -123,7 +123,7 @@ def open_reader(target: StoreTarget) -> ReadOnlyStore | DatabaseSnapshot:
     """Open a read-only view of the store as it is now.
 
     Raises:
-        ConfigError: the url is wrong, or what it takes to reach a database is not installed.
+        ConfigError: the URL is wrong, or what it takes to reach a database is not installed.
         StoreError: there is no store, or it can't be read.
     """
     if target.url:
@@ -145,7 +145,7 @@ def open_store(target: StoreTarget) -> RocksStore | PostgresStore:
     """Open the store for writing; make it if it is absent.
 
     Raises:
-        ConfigError: the url is wrong, or what it takes to reach a database is not installed.
+        ConfigError: the URL is wrong, or what it takes to reach a database is not installed.
         StoreError: it can't be opened, or a daemon has it open.
     """
     if target.url:
@@ -164,7 +164,7 @@ def make_if_absent(target: StoreTarget) -> bool:
     """Make a store if there is none, and return whether there was none.
 
     Raises:
-        ConfigError: the url is wrong, or what it takes to reach a database is not installed.
+        ConfigError: the URL is wrong, or what it takes to reach a database is not installed.
         StoreError: it can't be made.
     """
     if target.url:
@@ -178,10 +178,10 @@ def make_if_absent(target: StoreTarget) -> bool:
 
 
 def database_of(target: StoreTarget) -> Target:
-    """Parse the url of the database.
+    """Parse the URL of the database.
 
     Raises:
-        ConfigError: the url is wrong, or what it takes to reach a database is not installed.
+        ConfigError: the URL is wrong, or what it takes to reach a database is not installed.
     """
     from taskqueue.server.store_opener import database_target
 
@@ -198,10 +198,10 @@ def refuse_database(command: str, instead: str, *places: str) -> None:
 
     Args:
         instead: what the operator can do.
-        places: folders; a url of a database among them is refused.
+        places: folders; a URL of a database among them is refused.
 
     Raises:
-        click.ClickException: a place is the url of a database.
+        click.ClickException: a place is the URL of a database.
     """
     if any(map(names_database, places)):
         raise click.ClickException(

@@ -1,6 +1,6 @@
 """Reader of tasks as lines of text, for ``taskqueue push --file``.
 
-A line is a url, or a JSON object. An object needs a ``url``; its other keys are the arguments of
+A line is a URL, or a JSON object. An object needs a ``url``; its other keys are the arguments of
 ``taskqueue.new_task``; those that belong to the schedule may also stand in an object ``schedule``, as on the wire:
 
     https://example.com/
@@ -12,7 +12,7 @@ A line is a url, or a JSON object. An object needs a ``url``; its other keys are
 ``packed_tasks`` reads the same from MessagePack.
 
 A moment is a number of unix seconds, a duration a number of seconds; both may be text as on the command line
-(``times``). Empty lines are skipped. Urls other than http, https and ``data:`` are refused unless every scheme is
+(``times``). Empty lines are skipped. URLs other than http, https and ``data:`` are refused unless every scheme is
 accepted (``new_task.check_typed``).
 """
 
@@ -63,7 +63,7 @@ class TaskLines:
         source: the lines, or maps in MessagePack.
         defaults: arguments of ``new_task`` that a line may override.
         complain: called with a message for each invalid line.
-        any_scheme: accept urls of every scheme.
+        any_scheme: accept URLs of every scheme.
 
     Attributes:
         bad: number of invalid lines so far.
@@ -132,7 +132,7 @@ def parse(line: str | bytes, defaults: Mapping[str, Any], *, any_scheme: bool = 
 
     Args:
         defaults: arguments of ``new_task`` that it may override.
-        any_scheme: accept urls of every scheme, in this line.
+        any_scheme: accept URLs of every scheme, in this line.
 
     Raises:
         ValueError: it is invalid; the message says why.

@@ -22,7 +22,7 @@ from taskqueue.types import Parent
 
 
 def of_tasks(rows: Sequence[TaskRow], state: str = "", *, tells_pushed: bool = False) -> Table:
-    """Make a table with a row per task, named as ``task show`` takes it: by url, or by taskid with the url behind it.
+    """Make a table with a row per task, named as ``task show`` takes it: by URL, or by taskid with the URL behind it.
 
     With several states the state comes first. Empty columns are left out: priority, number of times put off in a row,
     kind of the last error, and, of processing tasks, how long they are held and by which fetcher. Blocked tasks have no

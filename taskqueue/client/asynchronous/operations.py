@@ -51,7 +51,7 @@ class AsyncOperations:
                 until ``exetime``, or by ``delay``.
             project, group: project, or group of projects, whose tasks are meant; give one of them.
             states: tasks in one of these states; empty: those that the action makes sense for (retry: failed only).
-            url: glob that the url matches.
+            url: glob that the URL matches.
             error: glob that the error of the last attempt matches.
             until: unix seconds, or an aware datetime: tasks that finished, or last ran, before that; None: at any time.
             since: likewise, tasks that finished, or last ran, at that time or later.

@@ -53,7 +53,7 @@ class AsyncTasks:
         self._parents = ParentPages(exchange)
 
     async def get(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskDetails:
-        """Return one task with its body and last attempts, named by its taskid, or by the url that this was made of."""
+        """Return one task with its body and last attempts, named by its taskid, or by the URL that this was made of."""
         return details_of(await self._exchange.ask(TaskShow(project=project, taskid=_named("get", taskid, url))))
 
     async def wait(
@@ -70,7 +70,7 @@ class AsyncTasks:
         that goes away later.
 
         Args:
-            url: url that the taskid was made of, instead of the taskid.
+            url: URL that the taskid was made of, instead of the taskid.
             timeout: seconds after which the unfinished task is returned; 0: only check; None: the client's; inf: wait
                 for ever.
 
@@ -102,7 +102,7 @@ class AsyncTasks:
     async def retry(self, project: str, taskids: Iterable[str]) -> builtins.list[TaskOutcome]:
         """Run tasks now, in any state; returns ``done``, ``unknown``, ``ignored`` or ``bare`` per task.
 
-        ``bare``: the daemon no longer has the task's url and body, because its project doesn't keep them; push it with
+        ``bare``: the daemon no longer has the task's URL and body, because its project doesn't keep them; push it with
         ``force_update``.
         """
         return await self._change(taskids, lambda some: TaskRetry(project=project, taskids=some))
@@ -165,7 +165,7 @@ class AsyncTasks:
         Args:
             state: one or several; None: all, one after the other: ready, delayed, processing, blocked, success, failed,
                 cancelled. A page has tasks of one state only; without a single ``state``, each row names its own.
-            url: glob that the url matches, such as ``http://site/news/*``; None: any. The daemon scans a bounded number
+            url: glob that the URL matches, such as ``http://site/news/*``; None: any. The daemon scans a bounded number
                 of tasks per page, so a page may have fewer than ``limit``, or none, and yet not be the last.
             error: glob that the error of the last attempt matches; None: any. Not for processing tasks.
             since: unix seconds, or an aware datetime: tasks that finished, or if unfinished last ran, at that time or
@@ -264,9 +264,9 @@ def details_of(reply: TaskReply) -> TaskDetails:
 
 
 def _named(method: str, taskid: str | None, url: str | None) -> str:
-    """Return the taskid of a task that is named by it, or by its url."""
+    """Return the taskid of a task that is named by it, or by its URL."""
     if taskid is not None:
         return taskid
     if url is None:
-        raise ValueError(f"tasks.{method}: give taskid or url")
+        raise ValueError(f"tasks.{method}: give taskid or URL")
     return default_taskid(url)

@@ -136,7 +136,7 @@ class Client:
     def push(self, project: str, url: str, **options: Unpack[PushOptions]) -> PushOutcome:
         """Push one task; returns its outcome. When this returns, the daemon has stored the task.
 
-        A url that can't be fetched, such as a relative one, is refused: see ``taskqueue.new_task``. Calls that are
+        A URL that can't be fetched, such as a relative one, is refused: see ``taskqueue.new_task``. Calls that are
         under way at the same time share messages, so a hundred of them cost little more than one. Each call has an
         outcome or an error of its own, and a single call is sent at once.
 
@@ -162,13 +162,13 @@ class Client:
         """Push many tasks. When this returns, the daemon has stored all that it did not reject.
 
         Args:
-            tasks: urls, ``taskqueue.new_task`` values or maps of its arguments; an iterator of millions takes no more
+            tasks: URLs, ``taskqueue.new_task`` values or maps of its arguments; an iterator of millions takes no more
                 memory than one of thousands.
             batch: tasks per message, at most; large tasks make smaller batches.
             in_flight: messages that may be unanswered at once.
-            exetime, delay: one time for all urls, and for all maps that name neither: either unix seconds or an aware
+            exetime, delay: one time for all URLs, and for all maps that name neither: either unix seconds or an aware
                 datetime, or seconds from the arrival of each message; see ``taskqueue.new_task``.
-            canonical: default for urls, and for maps that don't name it; see ``taskqueue.new_task``.
+            canonical: default for URLs, and for maps that don't name it; see ``taskqueue.new_task``.
             progress: called with the counts so far, after each message's answer.
             outcomes: called once per task with its index in the iterable, its outcome, and the state that it had in the
                 daemon before. Tasks of one message come in order, messages as they are answered. Like ``progress`` it
@@ -257,7 +257,7 @@ class Client:
         part carries the success, and the lease lasts until then. If a part is stale, nothing more is sent.
 
         Args:
-            new: urls, ``taskqueue.new_task`` values or maps of its arguments, in the task's project unless they name
+            new: URLs, ``taskqueue.new_task`` values or maps of its arguments, in the task's project unless they name
                 another; an iterator is read one part at a time.
             result: value to keep with the task, at most 65,536 bytes as MessagePack; it replaces that of the task's
                 last success. None: no result.
@@ -560,7 +560,7 @@ class Client:
 
         Args:
             project: failures of this project only; None: of all.
-            by: error: kinds of errors, which differ in more than numbers, ids and urls; host: host of the url; fetcher;
+            by: error: kinds of errors, which differ in more than numbers, ids and URLs; host: host of the URL; fetcher;
                 or project.
             since: unix seconds, or an aware datetime: attempts that ended at that time or later; None: all that are
                 kept.

@@ -325,7 +325,7 @@ class BlockingCron:
             every: an interval such as "90s", "5m", "12h" or "1d": ticks are at its multiples since 1970 (UTC).
             zone: time zone of ``cron``, such as "Europe/Berlin".
             missed: ticks missed while the daemon was down: "skip" them, or run "once".
-            url, taskid: url and taskid of the task; empty: made from the entry's name. ``{tick}`` in these and in texts
+            url, taskid: URL and taskid of the task; empty: made from the entry's name. ``{tick}`` in these and in texts
                 of the body stands for the tick's unix seconds.
             fetch, process, save, body, priority, retries, age, timeout: options of the task, as in
                 ``taskqueue.new_task``.

@@ -35,7 +35,7 @@ class BlockingTasks:
         self._client = tasks
 
     def get(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskDetails:
-        """Return one task with its body and last attempts, named by its taskid, or by the url that this was made of."""
+        """Return one task with its body and last attempts, named by its taskid, or by the URL that this was made of."""
         return self._background.run(self._client.get(project, taskid, url=url))
 
     def wait(
@@ -47,7 +47,7 @@ class BlockingTasks:
         that goes away later.
 
         Args:
-            url: url that the taskid was made of, instead of the taskid.
+            url: URL that the taskid was made of, instead of the taskid.
             timeout: seconds after which the unfinished task is returned; 0: only check; None: the client's; inf: wait
                 for ever.
 
@@ -73,7 +73,7 @@ class BlockingTasks:
     def retry(self, project: str, taskids: Iterable[str]) -> builtins.list[TaskOutcome]:
         """Run tasks now, in any state; returns ``done``, ``unknown``, ``ignored`` or ``bare`` per task.
 
-        ``bare``: the daemon no longer has the task's url and body, because its project doesn't keep them; push it with
+        ``bare``: the daemon no longer has the task's URL and body, because its project doesn't keep them; push it with
         ``force_update``.
         """
         return self._background.run(self._client.retry(project, taskids))
@@ -124,7 +124,7 @@ class BlockingTasks:
         Args:
             state: one or several; None: all, one after the other: ready, delayed, processing, blocked, success, failed,
                 cancelled. A page has tasks of one state only; without a single ``state``, each row names its own.
-            url: glob that the url matches, such as ``http://site/news/*``; None: any. The daemon scans a bounded number
+            url: glob that the URL matches, such as ``http://site/news/*``; None: any. The daemon scans a bounded number
                 of tasks per page, so a page may have fewer than ``limit``, or none, and yet not be the last.
             error: glob that the error of the last attempt matches; None: any. Not for processing tasks.
             since: unix seconds, or an aware datetime: tasks that finished, or if unfinished last ran, at that time or

@@ -1,4 +1,4 @@
-"""Addresses that a daemon's url stands for at the moment, and results of attempts to connect to each of them.
+"""Addresses that a daemon's URL stands for at the moment, and results of attempts to connect to each of them.
 
     tcp://[::1]:7400     ──────────────► one address, at once
     tcp://db.example:7400 ──a thread────► its addresses of both families, in the order of the system (RFC 6724)
@@ -29,7 +29,7 @@ from typing import Final, NamedTuple
 
 from taskqueue.errors import ClientError
 
-EXAMPLE = "a url looks like tcp://127.0.0.1:7400 or tcp://[::1]:7400"
+EXAMPLE = "a URL looks like tcp://127.0.0.1:7400 or tcp://[::1]:7400"
 
 
 class Address(NamedTuple):
@@ -56,13 +56,13 @@ Found = list[Address] | Exception
 
 
 class Target:
-    """Destination of a url.
+    """Destination of a URL.
 
     Attributes:
-        name: host name to look up; empty: the url contains the address itself.
+        name: host name to look up; empty: the URL contains the address itself.
 
     Raises:
-        ClientError: the url is invalid.
+        ClientError: the URL is invalid.
     """
 
     def __init__(self, url: str) -> None:
@@ -95,7 +95,7 @@ class Target:
         source, semicolon, place = url.removeprefix("tcp://").rpartition(";")
         host, _, port = place.rpartition(":")
         if not host.strip("[]*") or not port.isascii() or not port.isdigit() or not 0 < int(port) <= 65_535:
-            raise ClientError(f"can't connect to {url!r}: the url has no host or no port; {EXAMPLE}")
+            raise ClientError(f"can't connect to {url!r}: the URL has no host or no port; {EXAMPLE}")
         self._source, self._port = source + semicolon, int(port)
         if not _is_literal(literal := host.strip("[]")):
             if host != literal:
@@ -156,10 +156,10 @@ CERTAIN: Final = (REFUSED, STRANGER, *REMEDIES)
 
 
 class ConnectAttempts:
-    """Attempts to connect to the addresses of one url.
+    """Attempts to connect to the addresses of one URL.
 
     Args:
-        name: host name; empty: the url contains the address itself, so that messages need not repeat it.
+        name: host name; empty: the URL contains the address itself, so that messages need not repeat it.
     """
 
     def __init__(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Connection of a client to its daemon, made anew after each loss, to an address that the url stands for then.
+"""Connection of a client to its daemon, made anew after each loss, to an address that the URL stands for then.
 
     look up ──► address ──► up ──lost──────────────────┐
        ▲          │ ▲  └── refused, or time is over    │
@@ -302,7 +302,7 @@ MESSAGE_BYTES_MOST: Final = 1 << 30
 
 
 class Connection:
-    """Connection to the daemon at a url, open until ``close``.
+    """Connection to the daemon at a URL, open until ``close``.
 
     Args:
         url: such as ``tcp://127.0.0.1:7400``.
@@ -317,7 +317,7 @@ class Connection:
         attempts: results of attempts to connect.
 
     Raises:
-        ClientError: the url is invalid.
+        ClientError: the URL is invalid.
     """
 
     def __init__(

@@ -385,7 +385,7 @@ class Exchange:
 
         Raises:
             ClientClosed: the client has been closed.
-            ClientError: the url is invalid.
+            ClientError: the URL is invalid.
         """
         self._check_open()
         if self._connection is None:

@@ -1,11 +1,11 @@
-"""New tasks, as producers describe them: url, taskid, body, schedule. Invalid ones are refused where they are made.
+"""New tasks, as producers describe them: URL, taskid, body, schedule. Invalid ones are refused where they are made.
 
 The body is a map of the given parts ``fetch``, ``process`` and ``save``, or the value of ``body``; the daemon never
 decodes it. Requests with the same taskid are the same task; the default is ``default_taskid``. ``canonical_url`` writes
-urls of the same page in one way.
+URLs of the same page in one way.
 
-To the daemon a url is text whose meaning is up to a project's producers and fetchers; so ``new_task`` accepts any. But
-a url alone (in ``push``, ``push_many``, returned by a handler, in ``done``), or in a map of ``new_task``'s arguments,
+To the daemon a URL is text whose meaning is up to a project's producers and fetchers; so ``new_task`` accepts any. But
+a URL alone (in ``push``, ``push_many``, returned by a handler, in ``done``), or in a map of ``new_task``'s arguments,
 is most likely a link that was not checked. It is refused if
 
 1. there is white space around it, such as the end of a line, or a control character in it;
@@ -15,7 +15,7 @@ is most likely a link that was not checked. It is refused if
    files read with it.
 
 Everything else is accepted, with a scheme or without: ``data:,on_start``, ``s3://bucket/key``, ``user-42``. The command
-line is stricter, because its urls are typed or come from a list: see ``check_typed``.
+line is stricter, because its URLs are typed or come from a list: see ``check_typed``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from taskqueue.protocol.fields import MAX_TASKID_BYTES, NIL, UNSAID
 from taskqueue.protocol.reasons import reason_of
 from taskqueue.protocol.values import PLAIN, NewTask, Schedule
 
-# ------------------------------------------------------------------------------------------------ urls
+# ------------------------------------------------------------------------------------------------ URLs
 
 NO_PAGES: Final = frozenset(
     ("about", "blob", "callto", "chrome", "facetime", "file", "geo", "intent", "javascript", "magnet", "mailto", "maps",
@@ -57,7 +57,7 @@ NO_PAGES: Final = frozenset(
 WEB: Final = ("http", "https")
 
 ORDINARY: Final = re.compile(r"https?://[^/?#\s]", re.IGNORECASE)
-"""Beginning of nearly all urls."""
+"""Beginning of nearly all URLs."""
 
 SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 CONTROL: Final = re.compile(r"[\0-\x1f\x7f]")
@@ -65,7 +65,7 @@ RELATIVE: Final = ("/", "?", "#", ".")
 
 
 def check_meant(url: object) -> None:
-    """Check that a url that stands for a task can be fetched; other types than text are ignored.
+    """Check that a URL that stands for a task can be fetched; other types than text are ignored.
 
     Raises:
         ValueError: it can't, by the rules above.
@@ -84,7 +84,7 @@ def check_meant(url: object) -> None:
 
 
 def check_typed(url: object, *, any_scheme: bool) -> None:
-    """Check that a typed text, or a line of a file, is a url: http or https with a host, or ``data:``.
+    """Check that a typed text, or a line of a file, is a URL: http or https with a host, or ``data:``.
 
     Other types and empty texts are left to ``new_task``.
 
@@ -92,7 +92,7 @@ def check_typed(url: object, *, any_scheme: bool) -> None:
         any_scheme: accept every scheme.
 
     Raises:
-        ValueError: the text is not such a url.
+        ValueError: the text is not such a URL.
     """
     if not isinstance(url, str) or not url:
         return
@@ -101,12 +101,12 @@ def check_typed(url: object, *, any_scheme: bool) -> None:
         return
     scheme = scheme_of(url)
     if not scheme:
-        raise ValueError(f"{shown(url)} is not a url, which begins with a scheme such as https:")
+        raise ValueError(f"{shown(url)} is not a URL, which begins with a scheme such as https:")
     if any_scheme or scheme == "data":
         return
     if scheme in WEB:
         raise ValueError(f"{shown(url)} has no host")
-    raise ValueError(f"{shown(url)} is not a url of http, https or data; --any-scheme accepts it")
+    raise ValueError(f"{shown(url)} is not a URL of http, https or data; --any-scheme accepts it")
 
 
 def _check_edges(url: str) -> None:
@@ -121,7 +121,7 @@ def scheme_of(url: str) -> str:
 
 
 def shown(url: str) -> str:
-    """Return the url quoted, and cut if it is long."""
+    """Return the URL quoted, and cut if it is long."""
     return repr(url if len(url) <= 100 else f"{url[:99]}…")
 
 
@@ -131,7 +131,7 @@ _sorted_encoder: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
 def default_taskid(url: str, fetch: Mapping[str, Any] | None = None) -> str:
-    """Return the identity of a request: hex MD5 of the url without its fragment.
+    """Return the identity of a request: hex MD5 of the URL without its fragment.
 
     Method and data are hashed, too, unless it is a plain GET.
 
@@ -151,7 +151,7 @@ def default_taskid(url: str, fetch: Mapping[str, Any] | None = None) -> str:
 
 
 def canonical_url(url: str) -> str:
-    """Return one form for all urls of the same page, so that they are one task.
+    """Return one form for all URLs of the same page, so that they are one task.
 
     The form is that of ``w3lib.url``, without default ports.
 
@@ -162,7 +162,7 @@ def canonical_url(url: str) -> str:
     importing, each one about 40 µs.
 
     Raises:
-        ValueError: ``url`` is not a url.
+        ValueError: ``url`` is not a URL.
     """
     from w3lib.url import canonicalize_url  # Not above: it takes 50 ms, which most programs don't need to spend.
 
@@ -226,7 +226,7 @@ def new_task(url: str, *, project: str | None = None, **options: Unpack[PushOpti
     """Describe a task, for ``push_many``, for ``done(new=...)`` and for handlers to return.
 
     Args:
-        url: url to crawl; at most 8192 characters.
+        url: URL to crawl; at most 8192 characters.
         project: project of the task, if not that of the call it is passed to.
         options: see below.
 

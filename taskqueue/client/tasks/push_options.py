@@ -35,7 +35,7 @@ class PushOptions(TypedDict, total=False):
     """Keywords of a push, all optional.
 
     Options:
-        taskid: identity of the task in its project, 1 to 128 bytes; None: ``taskqueue.default_taskid`` of the url.
+        taskid: identity of the task in its project, 1 to 128 bytes; None: ``taskqueue.default_taskid`` of the URL.
         fetch, process, save: parts of the body, sent along unchanged as a map; any MessagePack-able values.
         body: sent along instead of that map.
         priority: larger first, 32 bits; 0 by default.
@@ -65,7 +65,7 @@ class PushOptions(TypedDict, total=False):
         on_parent_failure: reaction if one of these fails, is cancelled or expires: ``"fail"`` (the default), ``"run"``,
             or ``"wait"`` until it succeeds after all; ``"only"``, with depends_on: it runs if one has failed, and
             is cancelled if none has.
-        canonical: send ``taskqueue.canonical_url`` of the url, and make the taskid from it.
+        canonical: send ``taskqueue.canonical_url`` of the URL, and make the taskid from it.
     """
 
     taskid: str | None

@@ -1,6 +1,6 @@
 """Pushes: many tasks at once, from any iterable, or one by one, by callers that wait.
 
-    push_many    url | NewTask | mapping ──► NewTask ──► Packer ──► PushBatch ──► new-task ──► reply ──► Pushed
+    push_many    URL | NewTask | mapping ──► NewTask ──► Packer ──► PushBatch ──► new-task ──► reply ──► Pushed
     push         NewTask ──► Push ──► gathered with those of other callers ─────► new-task ──► reply ──► PushOutcome
 
 ``push_many`` needs memory for one batch being packed and those in flight, however long the iterable is; their number is
@@ -44,7 +44,7 @@ PARENT_BYTES: Final = 40
 """Approximate bytes of a parent in a message: most taskids are 32 hex digits."""
 
 NAMED_CHARS: Final = 200
-"""Characters of a url by which an error names a task."""
+"""Characters of a URL by which an error names a task."""
 
 FIRST_ERRORS: Final = 20
 """Reasons of rejected tasks that ``Pushed`` keeps."""
@@ -55,7 +55,7 @@ TIMES: Final = ("exetime", "delay")
 _FIELDS: Final = OPTIONS | {"url", "project"}
 
 Item = str | NewTask | Mapping[str, Any]
-"""A url, a task, or a map of the arguments of ``new_task``."""
+"""A URL, a task, or a map of the arguments of ``new_task``."""
 
 
 class Defaults(Struct, frozen=True):
@@ -283,8 +283,8 @@ def as_new_task(item: Item, defaults: Defaults = PLAIN) -> NewTask:
     """Make a task of an item.
 
     Args:
-        item: a ``new_task`` value stays as it is; the url of a text or a map is checked by ``check_meant``.
-        defaults: arguments for a url, and for a map without its own.
+        item: a ``new_task`` value stays as it is; the URL of a text or a map is checked by ``check_meant``.
+        defaults: arguments for a URL, and for a map without its own.
 
     Raises:
         TypeError, ValueError: the item makes no task; the message names the field.
@@ -295,7 +295,7 @@ def as_new_task(item: Item, defaults: Defaults = PLAIN) -> NewTask:
     if isinstance(item, NewTask):
         return item
     if not isinstance(item, Mapping):
-        raise TypeError(f"expected a url, a task or a map, got {type(item).__name__}")
+        raise TypeError(f"expected a URL, a task or a map, got {type(item).__name__}")
     return _from_map(defaults.under(item))
 
 
@@ -519,10 +519,10 @@ def single_pushes(exchange: Exchange) -> Batching[Push, PushOutcome]:
 
 
 def push_of(project: str, task: NewTask) -> Push:
-    """Make a push, after checking url and project.
+    """Make a push, after checking URL and project.
 
     Raises:
-        ValueError: the url can't be fetched, or the project's name is impossible: the daemon would refuse the whole
+        ValueError: the URL can't be fetched, or the project's name is impossible: the daemon would refuse the whole
             message, with the tasks of others.
     """
     check_meant(task.url)

@@ -300,7 +300,7 @@ def check_body(task: Task, again: Again | None, max_message: int) -> None:
     """
     room = room_beside(task.url, task.schedule, max_message)
     if again is not None and len(again.body) > room:
-        raise MessageTooLarge(f"body: {len(again.body)} bytes, at most {max(0, room)} are accepted with this url")
+        raise MessageTooLarge(f"body: {len(again.body)} bytes, at most {max(0, room)} are accepted with this URL")
 
 
 def checked_after(after: Duration | None, name: str = "after") -> float | None:

@@ -218,7 +218,7 @@ class Task:
     def to_bytes(self) -> bytes:
         """Encode the task for another process, which decodes it by ``from_bytes`` and reports it with its own client.
 
-        The bytes are MessagePack without any code, some 150 more than the url, the body and the project's setting
+        The bytes are MessagePack without any code, some 150 more than the URL, the body and the project's setting
         ``fetch``. docs/howto/fetch-here-process-there.md says what they contain.
         """
         handed = Assignment(

@@ -57,7 +57,7 @@ def arguments(said: dict[str, Any], times: Times) -> dict[str, Any]:
         times: converters of fields that may be texts.
 
     Raises:
-        FieldError: a field is unknown, given twice, or invalid; or there is no url.
+        FieldError: a field is unknown, given twice, or invalid; or there is no URL.
     """
     _know("a task", said, KEYS)
     schedule, fetch = said.pop("schedule", {}), {} if said.get("fetch") is None else said["fetch"]

@@ -4,7 +4,7 @@
     def handle(task)          runs in a thread; so does a generator, to its end
 
 It is called with a Task: ``task.url``, and the options of its fetch, project settings included, in ``task.fetch``. It
-returns or yields new tasks: None, a url, a ``new_task``, a map of its arguments, or several of these; one ``Result``
+returns or yields new tasks: None, a URL, a ``new_task``, a map of its arguments, or several of these; one ``Result``
 may be among them. Of many tasks a part is stored while the handler goes on; a generator is asked for no more until
 then. Exceptions decide the outcome: ``Retry``, ``Drop``, anything else is a failure with its traceback, including
 ``SystemExit``; only ``KeyboardInterrupt`` stops the worker.

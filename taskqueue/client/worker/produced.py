@@ -18,7 +18,7 @@ from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.values import NewTask
 
 EXPECTED: Final = (
-    "expected None, a url, a new_task(...), a map of its arguments, or several of these; "
+    "expected None, a URL, a new_task(...), a map of its arguments, or several of these; "
     "return a value that is to be kept with the task as Result(value)"
 )
 
@@ -59,7 +59,7 @@ def as_follow_up(item: Any) -> NewTask:
         WrongReturnError: the value makes no task.
     """
     if isinstance(item, str) and ("\n" in item or not (scheme_of(item) or item.startswith(RELATIVE))):
-        raise WrongReturnError(f"returned {_told(item)}, which is not a url; {EXPECTED}")
+        raise WrongReturnError(f"returned {_told(item)}, which is not a URL; {EXPECTED}")
     try:
         return as_new_task(item)
     except (TypeError, ValueError) as error:

@@ -81,7 +81,7 @@ class Worker:
 
     Args:
         handler: called with each Task: a function, a coroutine function or a generator of either kind. It may return
-            urls, ``taskqueue.new_task`` values and a ``Result``, and raise ``Retry`` or ``Drop``.
+            URLs, ``taskqueue.new_task`` values and a ``Result``, and raise ``Retry`` or ``Drop``.
         projects: projects to take tasks of; None: all.
         client: an AsyncClient to use, or the address of a daemon; None: the environment's TASKQUEUE_DAEMON, or
             tcp://127.0.0.1:7400. A client made here waits for the daemon for ever.

@@ -47,7 +47,7 @@ class Failure(Struct, array_like=True, frozen=True, gc=False):
 
     Attributes:
         project: number of the project.
-        host: host of the task's url, spelled like its slot (``slot_names``); empty if it has none.
+        host: host of the task's URL, spelled like its slot (``slot_names``); empty if it has none.
         fetcher: name of the fetcher, or its pseudonym if it has none.
         error: kind of the error, in one line; the task's history has more.
     """

@@ -1,6 +1,6 @@
 """Failures counted by group: by kind of error, host, fetcher or project.
 
-Variable parts of an error are replaced to find its kind: a url becomes ``<url>``, a number, an address or an id
+Variable parts of an error are replaced to find its kind: a URL becomes ``<url>``, a number, an address or an id
 ``#``. Numbers that identify the error stay: an errno, or one from 100 to 599 at the start of the text
 or of the exception's message, after a word such as HTTP or status, or before a phrase such as Not Found:
 

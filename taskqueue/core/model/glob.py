@@ -1,10 +1,10 @@
-"""Globs over urls and errors, with a bound on the cost of matching.
+"""Globs over URLs and errors, with a bound on the cost of matching.
 
     *  any text      ?  one character      [ab]  one of these      [!ab]  another one
 
 Case matters unless it is ignored: then pattern and text are folded, which makes two letters of a few (ß).
 A hostile glob can make each match slow, so rules that match many texts in a turn add up the bounds, and
-stop at COST_MOST: a page is then shorter. Ordinary globs over ordinary urls stay far below it.
+stop at COST_MOST: a page is then shorter. Ordinary globs over ordinary URLs stay far below it.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Detection of traps among new tasks: sites that make ever new urls of the same few pages.
+"""Detection of traps among new tasks: sites that make ever new URLs of the same few pages.
 
     new task ──1 of 31 sampled──► kind of trap it looks like, if any ──► 320 of a slot: 9 of 10 do? a finding
 
-Many urls of one shape prove nothing: a shop has 100,000 pages ``/item/N``. A trap shows by how a url comes
+Many URLs of one shape prove nothing: a shop has 100,000 pages ``/item/N``. A trap shows by how a URL comes
 to be new:
 
 1. repeated: a part of it occurs four times or more (relative links, a login that returns to a login). Pages of an
-   ordinary site hardly ever have such urls, so one in twenty is enough, and the window need not be full.
+   ordinary site hardly ever have such URLs, so one in twenty is enough, and the window need not be full.
 2. session: a parameter of 16 characters or more has another value than on the parent page, and the same value as in
    another link of that page. Links to documents by such ids differ from each other.
 3. deep: more than 30 links from the start, and it differs from its parent page only in numbers (a calendar;
    pages by ``?start=``). A long list whose pages link to the next one leads mostly to other pages.
-4. combined: four or more parts, each seen in other urls lately, and new together (filters). As one in
-   31 is sampled, a part counts as seen lately if some 160 urls have it: most pages have a name of their own. Many
+4. combined: four or more parts, each seen in other URLs lately, and new together (filters). As one in
+   31 is sampled, a part counts as seen lately if some 160 URLs have it: most pages have a name of their own. Many
    numbers in few shapes are an archive, unless the sets of parameters keep changing.
 
 Rules 2 and 3 need the parent page of a task, so they apply to follow-ups only.
@@ -48,9 +48,9 @@ COMBINED_PARTS: Final = 4
 KEY_SETS: Final = 16
 """Sets of parameters in a window from which on numbers as values count as filters."""
 FILTERS: Final = 3
-"""Parameters of a url from which on they may be filters."""
+"""Parameters of a URL from which on they may be filters."""
 MAX_CHARS: Final = 2048
-"""Characters of a url that are scanned, from the end of the host."""
+"""Characters of a URL that are scanned, from the end of the host."""
 
 _GOLDEN: Final = 40_503
 """2 ** 16 divided by the golden ratio."""
@@ -63,11 +63,11 @@ _numbers: Final = re.compile("[0-9]+").findall
 _tokens: Final = re.compile(rf"([?&;]\w+=|/\(\w\()({_ID})").findall
 """Pattern of parameters with an id as value, and of ASP.NET's session in the path."""
 _names: Final = re.compile(r"(?:[/?&,]|%(?:25)*(?:2[Ff]|3[Ff]|26|2[Cc]))([A-Za-z_-][^/?&,=%;#]*)").findall
-"""Pattern of segments and parameters that are not numbers, including those of urls within the url."""
+"""Pattern of segments and parameters that are not numbers, including those of URLs within the URL."""
 
 
 class Finding(NamedTuple):
-    """Finding of a window: the share of this kind among ``looked_at`` tasks, and the url of one of them."""
+    """Finding of a window: the share of this kind among ``looked_at`` tasks, and the URL of one of them."""
 
     kind: TrapKind
     share: float
@@ -96,12 +96,12 @@ class Sampling:
 
 
 def shape_of(local: str) -> str:
-    """Return a url without scheme and host in which ids are X and other numbers N."""
+    """Return a URL without scheme and host in which ids are X and other numbers N."""
     return _replace_numbers("N", _with_ids_as_x(local))
 
 
 class Growth:
-    """Windows of a slot: findings of the present one, and parts of urls of the one before.
+    """Windows of a slot: findings of the present one, and parts of URLs of the one before.
 
     Attributes:
         size: samples per window.
@@ -126,8 +126,8 @@ class Growth:
 
         Args:
             depth: number of links from a task that was pushed by a producer.
-            parent: url of the task that led to it; empty if unknown.
-            sibling: another url to which the parent led; empty if there is none.
+            parent: URL of the task that led to it; empty if unknown.
+            sibling: another URL to which the parent led; empty if there is none.
         """
         self._looked_at += 1
         kind = self._kind_of(_local(url), depth, _local(parent), _local(sibling))
@@ -160,7 +160,7 @@ class Growth:
         return "combined" if is_combined else None
 
     def _is_combined(self, local: str, shape: str) -> bool:
-        """Record the parts of a url; return whether it is a new combination of known ones."""
+        """Record the parts of a URL; return whether it is a new combination of known ones."""
         path, _, query = local.partition("?")
         pairs = [pair for pair in _with_ids_as_x(query).split("&") if pair and not pair.endswith("=")]
         parts = [part for part in path.split("/") if part] + pairs
@@ -174,7 +174,7 @@ class Growth:
         return is_new_shape or (len(pairs) >= FILTERS and key_sets >= KEY_SETS)
 
     def _is_next(self, local: str, shape: str, parent: str) -> bool:
-        """Return whether the url differs only in numbers from its parent, and from others."""
+        """Return whether the URL differs only in numbers from its parent, and from others."""
         path, _, query = shape.partition("?")
         new = [word for word in [*path.split("/"), *query.split("&")] if not self._is_known("word " + word)]
         if new:
@@ -224,7 +224,7 @@ class GrowthTable:
 
 
 def _local(url: str) -> str:
-    """Return the part of a url after the host."""
+    """Return the part of a URL after the host."""
     at = url.find("/", url.find("//") + 2)
     return url[at : at + MAX_CHARS] if at >= 0 else ""
 

@@ -82,7 +82,7 @@ class ListRef(NamedTuple):
         start, end: range of keys, the end excluded.
         newest: True to read backwards from the end.
         limit: tasks to examine, at most.
-        limit_bytes: bytes of urls and bodies at which the read ends, too, after one task at least.
+        limit_bytes: bytes of URLs and bodies at which the read ends, too, after one task at least.
         url, error: globs, the latter for the last attempt's error; empty for any.
         attempts: True to include the last attempts of tasks that have been run.
         pushed_since, pushed_before: see ``came_within``.
@@ -135,7 +135,7 @@ def page_past(newest: bool, key: int) -> int:
 class OrderRef(NamedTuple):
     """Request for the next entries of an order: at most ``limit`` tasks of ``state`` with keys of at least ``start``.
 
-    The read also ends when urls and bodies come to ``limit_bytes``, after one task at least.
+    The read also ends when URLs and bodies come to ``limit_bytes``, after one task at least.
 
     Attributes:
         to_sort: True to read ready tasks, of slots, too, that are to be sorted anew; False to refill a head.

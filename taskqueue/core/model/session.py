@@ -61,7 +61,7 @@ REST_SECONDS: Final = 0.125
 REST_MOST_SECONDS: Final = 10.0
 
 HUNG_URL_CHARS: Final = 200
-"""Characters kept of the url of a hanging task in a hello: 2 MB for 10,000 fetchers, 80 MB with 8,192."""
+"""Characters kept of the URL of a hanging task in a hello: 2 MB for 10,000 fetchers, 80 MB with 8,192."""
 
 JUMP_MOST: Final = 2**20
 """Largest gap between a request's number and all known ones of its session.

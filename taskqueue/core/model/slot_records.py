@@ -101,7 +101,7 @@ class SlotName(NamedTuple):
 class SlotRef(NamedTuple):
     """Request for a slot by number, with at most ``limit`` of its ready tasks, from the place ``start`` on.
 
-    The read also ends when urls and bodies come to ``limit_bytes``, after one task at least.
+    The read also ends when URLs and bodies come to ``limit_bytes``, after one task at least.
     """
 
     project: int

@@ -99,7 +99,7 @@ ATTEMPTS_KEPT: Final = 10
 """Attempts in the history of a task; the oldest is overwritten."""
 
 TASK_BYTES: Final = 512
-"""Bytes of a task in memory besides its url and its body; measured with tracemalloc, rounded up."""
+"""Bytes of a task in memory besides its URL and its body; measured with tracemalloc, rounded up."""
 
 
 @mypyc_attr(acyclic=True)

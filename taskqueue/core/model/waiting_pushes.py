@@ -29,7 +29,7 @@ WAITING_MOST: Final = 64
 """Requests in the line, at most."""
 
 WAITING_BYTES: Final = 64 << 20
-"""Bytes of urls and bodies in the line, about, at most; a single request may have more."""
+"""Bytes of URLs and bodies in the line, about, at most; a single request may have more."""
 
 
 class WaitingPush(Struct):
@@ -40,7 +40,7 @@ class WaitingPush(Struct):
         searched: indices of the items that need a search.
         tries: number of its searches, this one included; it is searched again if the tasks have changed meanwhile.
         cycles: findings of the search, see ``BatchSearch``.
-        size: bytes of its urls and bodies, about.
+        size: bytes of its URLs and bodies, about.
     """
 
     incoming: Incoming

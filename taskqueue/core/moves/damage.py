@@ -50,7 +50,7 @@ def lose(turn: TurnState, tasks: Iterable[Task]) -> None:
         if not turn.found.is_tolerant:
             raise Corrupt(f"project {project.name!r}: the store has no spec of task {task.taskid!r}")
         _fail(turn, project, task)
-        turn.emit("damaged", project, f"task {task.taskid!r} has failed: its url and body can't be read")
+        turn.emit("damaged", project, f"task {task.taskid!r} has failed: its URL and body can't be read")
 
 
 def _heal(turn: TurnState, project: Project, place: SetAside) -> bool:
@@ -82,7 +82,7 @@ def _take_out(turn: TurnState, project: Project, place: SetAside) -> None:
 
 
 def _fail(turn: TurnState, project: Project, task: Task) -> None:
-    """End a task in memory as failed, without a url; a report of its fetcher will be stale."""
+    """End a task in memory as failed, without a URL; a report of its fetcher will be stale."""
     if task.state == PROCESSING:
         turn.revoke(task)
     turn.touch(project)

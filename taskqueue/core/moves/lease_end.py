@@ -347,7 +347,7 @@ def fitting(turn: TurnState, project: Project, spec: Spec) -> Spec:
 
 
 def _room_for_body(turn: TurnState, project: Project, spec: Spec) -> int:
-    """Return the bytes that a body may have to be dispatched with this url and schedule."""
+    """Return the bytes that a body may have to be dispatched with this URL and schedule."""
     room = room_beside(spec.url, spec.schedule, turn.state.config.max_message)
     return room if project.fetch is None else room - len(project.fetch)
 
@@ -385,7 +385,7 @@ def _fail(
 def _check_body(turn: TurnState, project: Project, task: Task, again: Again) -> None:
     room = _room_for_body(turn, project, turn.spec_of(task))
     if len(again.body) > room:
-        reason = f"again.body: {len(again.body)} bytes, at most {max(0, room)} are taken with this url"
+        reason = f"again.body: {len(again.body)} bytes, at most {max(0, room)} are taken with this URL"
         raise Rejected("too-large", reason)
 
 

@@ -183,7 +183,7 @@ def take(
     if project.fetch is not None:
         room -= len(project.fetch)
     if len(item.body) > room:
-        raise Rejected("too-large", f"body: {len(item.body)} bytes, at most {max(0, room)} are taken with this url")
+        raise Rejected("too-large", f"body: {len(item.body)} bytes, at most {max(0, room)} are taken with this URL")
     if outcome == "deferred":
         _check_deferred(state, item)
     if item.depends_on and outcome != "merged" and outcome != "cancelled":
@@ -475,7 +475,7 @@ def _kept_until_later(item: NewTask, now: Now) -> NewTask:
 
 
 TRAP_URL_CHARS: Final = 200
-"""Characters of a url that an event shows, at most."""
+"""Characters of a URL that an event shows, at most."""
 
 _WORDS: Final[dict[TrapKind, tuple[str, str]]] = {
     "repeated": (
@@ -484,14 +484,14 @@ _WORDS: Final[dict[TrapKind, tuple[str, str]]] = {
     ),
     "session": (
         "have an id that each page makes anew for all of its links, such as one of a session",
-        "push urls without that parameter",
+        "push URLs without that parameter",
     ),
     "deep": (
         "lie more than 30 links deep, each like the page that led to it, as in a calendar",
         "set max_depth, or exclude such links",
     ),
     "combined": (
-        "combine parts of known urls in new ways, such as filters of a search",
+        "combine parts of known URLs in new ways, such as filters of a search",
         "exclude such links, or set max_depth",
     ),
 }
@@ -523,7 +523,7 @@ def look_for_trap(
 
 
 def _sibling(items: Sequence[NewTask | None], index: int) -> str:
-    """Return the url of the first or the last item of a batch, whichever is farther away; empty if there is no other.
+    """Return the URL of the first or the last item of a batch, whichever is farther away; empty if there is no other.
 
     Neighbours often belong together, such as a document and its history, which have the same id.
     """

@@ -149,7 +149,7 @@ def _check_task(
     room = room_beside(task.url, task.schedule, turn.state.config.max_message)
     room -= len(project.fetch) if project.fetch is not None else 0
     if len(task.body) > room:
-        raise Rejected("too-large", f"body: {len(task.body)} bytes, at most {max(0, room)} are taken with this url")
+        raise Rejected("too-large", f"body: {len(task.body)} bytes, at most {max(0, room)} are taken with this URL")
 
 
 def _check_limits(state: State, flow: Flow | None, tasks: int, size: int, *, is_new: bool) -> None:

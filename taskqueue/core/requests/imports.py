@@ -241,7 +241,7 @@ def _check_tasks(turn: TurnState, project: Project, tasks: Sequence[ExportedTask
         room = room_beside(update.url, update.schedule, turn.state.config.max_message)
         room -= len(project.fetch) if project.fetch is not None else 0
         if len(update.body) > room:
-            said = f"{len(update.body)} bytes, at most {max(0, room)} are taken with this url"
+            said = f"{len(update.body)} bytes, at most {max(0, room)} are taken with this URL"
             raise Rejected("too-large", f"tasks[{index}].body: {said}")
         for name, taskid in _parents(project.name, each):
             if (name, taskid) == (project.name, each.taskid):

@@ -7,7 +7,7 @@ Clearing a project drops its live tasks at once, in any number.
 
 1. A live task in the store with a seq up to ``Project.cleared`` is dropped: it is unknown. A finished task that becomes
    live again meanwhile gets a new seq.
-2. Finished tasks stay known, so no url runs twice. ``reset`` forgets them, too, by giving the project a new number.
+2. Finished tasks stay known, so no URL runs twice. ``reset`` forgets them, too, by giving the project a new number.
 3. Neither finishes the project.
 """
 

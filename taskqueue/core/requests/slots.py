@@ -201,7 +201,7 @@ def _check_name(turn: TurnState, project: Project, name: str) -> None:
     if by == "domain" and host:
         host = environment.domain(host)
     if by != "named" and host and host != name:
-        raise Rejected("setting", f'slot: urls of "{name}" belong to the slot "{host}"; set that one')
+        raise Rejected("setting", f'slot: URLs of "{name}" belong to the slot "{host}"; set that one')
 
 
 def _chosen(choice: SlotChoice, request: SlotSet) -> SlotChoice:

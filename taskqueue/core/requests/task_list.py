@@ -59,7 +59,7 @@ ERRORS_LOOKED_AT: Final = 2048
 """Finished tasks scanned for their errors, at most; most errors are stored in the order itself."""
 
 LIST_BYTES: Final = 1 << 20
-"""Bytes of urls and bodies read for a page, approximately, at most."""
+"""Bytes of URLs and bodies read for a page, approximately, at most."""
 
 HOLLOW_LOOKED_AT: Final = 32
 """Processing tasks whose specs are read for a page, at most: their sizes are unknown."""
@@ -237,7 +237,7 @@ def _found(turn: TurnState, project: Project, ref: ListRef) -> FoundList:
 
 
 def _found_run(project: Project, ref: ListRef) -> FoundList:
-    """Collect processing tasks from memory. The page ends before a task whose url is not in memory."""
+    """Collect processing tasks from memory. The page ends before a task whose URL is not in memory."""
     pattern = glob(ref.url or "*", ref.ignore_case)
     found = FoundList(ref, [], {}, None)
     cost = 0

@@ -1,6 +1,6 @@
 """Retention: drop tasks that finished longer ago than their project keeps them, a page at a time, oldest first.
 
-                                     ┌─ keep.then = remember ──► bare: state, itag, lastcrawltime stay: no url twice
+                                     ┌─ keep.then = remember ──► bare: state, itag, lastcrawltime stay: no URL twice
     finished ──keep.success, …──► old
                                      └─ keep.then = forget ────► unknown
 

@@ -19,7 +19,7 @@ COUNTED_TASKS = 256
 """Tasks counted in a turn, at most."""
 
 COUNTED_BYTES: Final = 1 << 20
-"""Bytes read in a turn, at most: urls and bodies are read with the tasks, and large ones end a page early."""
+"""Bytes read in a turn, at most: URLs and bodies are read with the tasks, and large ones end a page early."""
 
 
 def need(turn: TurnState, wanted: Needs) -> None:

@@ -37,7 +37,7 @@ class Target(NamedTuple):
     """Schema in a database.
 
     Attributes:
-        conninfo: connection parameters, with defaults for those that the url leaves open.
+        conninfo: connection parameters, with defaults for those that the URL leaves open.
         schema: schema of the tables; a plain name, which needs no quotes.
         timeout: seconds that the server may take for an answer.
         where: address for messages, without the password.
@@ -58,7 +58,7 @@ def target_of(url: str, schema: str = SCHEMA, timeout: float = TIMEOUT_SECONDS) 
     """Make the target that the settings name.
 
     Raises:
-        SettingError: the url is not for PostgreSQL, or its host or port is impossible.
+        SettingError: the URL is not for PostgreSQL, or its host or port is impossible.
     """
     try:
         said = conninfo_to_dict(url)

@@ -5,7 +5,7 @@
 | meta | name | format, epoch, boot id, clean flag, secret, numbers for the next project and log entry; drained names |
 | projects | project | ProjectRecord |
 | ids | project, taskid | record |
-| specs | project, seq | taskid, url, schedule, body, depth, facts about the fetched page |
+| specs | project, seq | taskid, URL, schedule, body, depth, facts about the fetched page |
 | ready, delayed, blocked | project, place | record |
 | leases | project, place | record, taskid, session, number, deadline, selected_at |
 | success | project, place | 0xff, length of the taskid (1 byte), taskid, seconds (float), fetcher of the last attempt |

@@ -178,7 +178,7 @@ def _bounds(ref: SlotPageRef, size: int) -> tuple[bytes, bytes]:
 # ------------------------------------------------------------------------------------------------ requests
 
 LOOK_BYTES: Final = 64 << 10
-"""Bytes of urls and bodies of a slot's next tasks that end the read, but not before the first task."""
+"""Bytes of URLs and bodies of a slot's next tasks that end the read, but not before the first task."""
 
 _NUMBER_END: Final = PREFIX
 

@@ -4,12 +4,12 @@ The next tasks of a state, with their specs, up to the limits:
 
     order ──scan──► records ──specs──► tasks
 
-Lists: a range of an order, in either direction, filtered by globs on url and error. There may be very many finished
+Lists: a range of an order, in either direction, filtered by globs on URL and error. There may be very many finished
 tasks, so an error filter is applied before anything else of them is read; most of their errors are stored in the order
 itself. A page ends early when matching its globs has cost COST_MOST:
 
-    live   ──scan─► records ──specs──► (url) ──history──► attempts ──► (error) ──► rows
-    finished ──scan─► taskids, errors ──► (error) ──specs──► (url) ──history──► attempts ──► rows
+    live   ──scan─► records ──specs──► (URL) ──history──► attempts ──► (error) ──► rows
+    finished ──scan─► taskids, errors ──► (error) ──specs──► (URL) ──history──► attempts ──► rows
 
 A job is in the records, so those of other jobs are left out before their specs are read.
 
@@ -20,7 +20,7 @@ write of its own, and a restart costs a read. docs/why/decisions/0002-histories.
                 └──► anything else ──────────────────────► at the next index of its history
     restarted: the success moves from its entry, which is deleted, to its index
 
-Tasks past their retention: read from the order of their state, without urls and bodies. Attempts fill a history as a
+Tasks past their retention: read from the order of their state, without URLs and bodies. Attempts fill a history as a
 ring, so its last index tells whether the ring has wrapped:
 
     order ──scan──► taskids ──ids──► records        history, last index ──► is all of it filled, or only the first?
@@ -99,7 +99,7 @@ def _bounds(ref: OrderRef) -> tuple[bytes, bytes]:
 
 
 def up_to_bytes(limit_bytes: int, tasks: Iterator[Task]) -> list[Task]:
-    """Take tasks up to the one with which urls and bodies reach the limit; at least one."""
+    """Take tasks up to the one with which URLs and bodies reach the limit; at least one."""
     taken: list[Task] = []
     total = 0
     for task in tasks:
@@ -244,7 +244,7 @@ def _last_attempts(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[li
 
 
 def _with_url(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Task], int | None]:
-    """Return the tasks whose url matches, and the key of the last scanned task; None if all were scanned."""
+    """Return the tasks whose URL matches, and the key of the last scanned task; None if all were scanned."""
     pattern = glob(ref.url or "*", ref.ignore_case)
     tasks: list[Task] = []
     cost, size, last = 0, 0, None
@@ -261,7 +261,7 @@ def _with_url(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Ta
 
 
 def _without_specs(store: Store, ref: ListRef, entries: list[Entry]) -> list[Task]:
-    """Read the tasks of entries of finished tasks, without urls and bodies."""
+    """Read the tasks of entries of finished tasks, without URLs and bodies."""
     family = layout.ORDERS[ref.state]
     tasks = []
     for (key, value), record in zip(entries, records_of(store, ref.project, ref.state, entries), strict=True):

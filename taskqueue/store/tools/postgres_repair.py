@@ -392,9 +392,9 @@ class _Mending:
             writes.propagations[self._number] = Propagation(self._number, "edges", task.project, task.taskid)
 
     def _bare(self, record: ProjectRecord, task: Task) -> None:
-        """Make a task bare, whose url can't be read."""
+        """Make a task bare, whose URL can't be read."""
         self._mended.note(
-            f"{record.name}: task {task.taskid!r} is {STATE_NAMES[task.state]}; its url and body are lost"
+            f"{record.name}: task {task.taskid!r} is {STATE_NAMES[task.state]}; its URL and body are lost"
         )
         task.drop_body(self._now)
         key, place = layout.id_key(task.project, task.taskid), layout.order_key(task.project, task.key)

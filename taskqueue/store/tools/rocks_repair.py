@@ -8,7 +8,7 @@ Every task with any readable part gets one place:
    becomes ready.
 2. A record without an entry in an order is written in its own state, a spec without a record as ready: it may run
    once more than necessary, which the guarantees allow.
-3. A live task without its spec, which has its url, is lost and reported. A finished one stays known.
+3. A live task without its spec, which has its URL, is lost and reported. A finished one stays known.
 4. A project without its record is named ``recovered-NUMBER``, and is stopped.
 
 Histories of attempts, leases, flows, counters and operations are not kept.
@@ -274,7 +274,7 @@ class _Saving:
         return self._store.get(layout.ORDERS[PROCESSING], [layout.order_key(number, seq)])[0] is not None
 
     def _lose_task(self, record: ProjectRecord, taskid: str) -> None:
-        self._lose(f"{record.name}: task {taskid!r}: its url and body can't be read")
+        self._lose(f"{record.name}: task {taskid!r}: its URL and body can't be read")
 
 
 def _decoded(decode: Callable[..., T], *values: object) -> T | None:

@@ -258,7 +258,7 @@ SAMPLE_LEAST: Final = 4
 """Tasks sampled of one state of a project, at least (SAMPLE_LEAST) and at most (SAMPLE_MOST)."""
 
 TASKID_BYTES: Final = 32
-"""Assumed length of taskids without samples: that of taskids which clients derive from urls."""
+"""Assumed length of taskids without samples: that of taskids which clients derive from URLs."""
 
 SPEC_KEY_BYTES: Final = 12
 

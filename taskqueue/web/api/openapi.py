@@ -192,7 +192,7 @@ def _body(
         schema = said[operation.whole]
     content: dict[str, Any] = {JSON: {"schema": schema}}
     for media_type in operation.takes:
-        content[media_type] = {"schema": {"type": "string", "description": "An object or a url per line."}}
+        content[media_type] = {"schema": {"type": "string", "description": "An object or a URL per line."}}
     return {"required": bool(operation.whole or schema.get("required")), "content": content}
 
 

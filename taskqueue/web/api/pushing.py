@@ -1,6 +1,6 @@
 """Pushes: one task, several, or a stream of lines that are pushed while more arrive.
 
-    application/json      an object or a url ──► its outcome, or a problem; a list of them ──► their outcomes
+    application/json      an object or a URL ──► its outcome, or a problem; a list of them ──► their outcomes
     application/x-ndjson  a line per task ──► a line per outcome, as a stream
 
 Lines take bounded memory, and have one outcome each, in order:
@@ -8,7 +8,7 @@ Lines take bounded memory, and have one outcome each, in order:
     body ──► lines ──► batch ──new-task──► daemon        at most WINDOW batches in flight; then reading stops
                          └──────► outcomes, in order ──► response, as soon as they are known
 
-A line is a JSON object, a JSON text, or a url. Its answer is ``{"line": 3, "outcome": "new"}``, or has the outcome
+A line is a JSON object, a JSON text, or a URL. Its answer is ``{"line": 3, "outcome": "new"}``, or has the outcome
 ``"rejected"``, ``detail`` and ``field``. Empty lines are skipped. If the push can't continue, for example without the
 daemon, the last line has no outcome: ``{"line": 5, "problem": {…}}`` names the first line that was not answered.
 """

@@ -1,4 +1,4 @@
-"""Tasks as the HTTP API takes them: objects like lines of ``taskqueue push --file``, or urls.
+"""Tasks as the HTTP API takes them: objects like lines of ``taskqueue push --file``, or URLs.
 
 Times are unix seconds, or text: a date with time and zone, or a duration such as "5m". A body, or a part of one, that
 JSON can't represent is ``{"$msgpack": "base64"}``, as in replies.
@@ -53,11 +53,11 @@ class TaskObject(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Task to push; moments are unix seconds or ISO 8601 with a zone, durations are seconds or texts such as "5m".
 
     Attributes:
-        url: url to fetch.
-        taskid: up to 128 bytes; made from the url by default.
+        url: URL to fetch.
+        taskid: up to 128 bytes; made from the URL by default.
         fetch, process, save: keys of the body, which is a map.
         body: body instead of that map.
-        canonical: true to send the url in its one canonical spelling.
+        canonical: true to send the URL in its one canonical spelling.
         depends_on: parents: taskids, or pairs of project and taskid.
         on_parent_failure: what happens to the task if a parent fails; only: it runs only then, which needs parents.
         schedule: may contain the fields below.
@@ -109,7 +109,7 @@ class PushedTasks(Struct, forbid_unknown_fields=True):
     """Tasks for a project.
 
     Attributes:
-        tasks: a task, a url, or a list of these.
+        tasks: a task, a URL, or a list of these.
     """
 
     project: ProjectName
@@ -164,7 +164,7 @@ def _task(item: Any) -> NewTask:
     if isinstance(item, str):
         item = {"url": item}
     if not isinstance(item, Mapping):
-        raise FieldError("task", f"expected a task or a url, got {type(item).__name__}")
+        raise FieldError("task", f"expected a task or a URL, got {type(item).__name__}")
     said = arguments(dict(item), TIMES)
     check_meant(said["url"])
     for name in BODIES:

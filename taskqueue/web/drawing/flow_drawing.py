@@ -82,7 +82,7 @@ class FlowDrawing(NamedTuple):
 
 
 def brief(name: str) -> str:
-    """Shorten a name; of a url the path is kept, in which the urls of a flow differ most."""
+    """Shorten a name; of a URL the path is kept, in which the URLs of a flow differ most."""
     host, _, path = name.partition("://")[2].partition("/")
     return cut(f"/{path.partition('?')[0]}" if path else host or name, NAME_CHARS)
 

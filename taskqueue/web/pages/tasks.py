@@ -72,8 +72,8 @@ class Row(NamedTuple):
 
     Attributes:
         packed: taskid as JSON in ASCII: HTML can't contain NUL, and drops line ends.
-        name: url, or the taskid if it was not made from the url.
-        url: url, if it is not the name.
+        name: URL, or the taskid if it was not made from the URL.
+        url: URL, if it is not the name.
         held_seconds: seconds since its dispatch; None if it is not processing.
     """
 
@@ -120,7 +120,7 @@ async def look_again(request: Request) -> Mapping[str, Any]:
 
 
 async def jump(request: Request) -> Response:
-    """Redirect to the task with this taskid or url, or to a search for the url."""
+    """Redirect to the task with this taskid or URL, or to a search for the URL."""
     project, said = request.path_params["project"], request.query_params.get("q", "").strip()
     client, root = services_of(request).client, root_of(request)
     for taskid in dict.fromkeys((said, default_taskid(said))):
@@ -141,7 +141,7 @@ def _search(request: Request) -> TaskSearch:
 
 
 def _contains(text: str) -> str:
-    """Make a glob for urls that contain a text; a glob stays as it is."""
+    """Make a glob for URLs that contain a text; a glob stays as it is."""
     glob = text if "*" in text else f"*{text.replace('[', '[[]').replace('?', '[?]')}*"
     return glob if len(glob) <= GLOB_MOST else f"{glob[: GLOB_MOST - 4].rpartition('[')[0] or glob[: GLOB_MOST - 4]}*"
 

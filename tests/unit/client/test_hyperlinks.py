@@ -60,7 +60,7 @@ def test_what_no_fetcher_can_fetch_is_left_out() -> None:
 
 
 def test_a_page_on_the_local_disk_is_no_page() -> None:
-    with pytest.raises(ValueError, match="base: expected the page's absolute http or https url, not 'file:///tmp/"):
+    with pytest.raises(ValueError, match="base: expected the page's absolute http or https URL, not 'file:///tmp/"):
         links('<a href="x">', "file:///tmp/index.html")
 
 

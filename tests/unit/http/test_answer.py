@@ -79,7 +79,7 @@ def test_a_conditional_request_asks_for_what_has_changed() -> None:
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://site.example/", "data:,x", "http://", "site.example"])
 def test_what_is_no_url_of_http_fails_for_good(url: str) -> None:
-    with pytest.raises(Drop, match="not a url of http or https"):
+    with pytest.raises(Drop, match="not a URL of http or https"):
         visit(task(url))
 
 

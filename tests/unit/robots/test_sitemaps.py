@@ -114,7 +114,7 @@ def test_a_page_of_text_is_no_sitemap(tasks_of: Tasks) -> None:
 
 
 def test_a_site_is_a_url_of_http(make: Make) -> None:
-    with pytest.raises(ValueError, match="site: expected an absolute http or https url"):
+    with pytest.raises(ValueError, match="site: expected an absolute http or https URL"):
         list(make().sitemap_tasks("site.example"))
     with pytest.raises(ValueError, match="same: expected one of host, domain, any"):
         list(make().sitemap_tasks(HOME, sitemaps=[MAP], same="path"))

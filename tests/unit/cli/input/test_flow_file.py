@@ -94,7 +94,7 @@ def test_a_cycle_is_printed() -> None:
         ("[tasks]\nA = 7", "tasks.A: expected a table"),
         ("[tasks.A]", "tasks.A: there is no url"),
         ("[tasks.A]\nurl = 7", "tasks.A.url: expected str, got int"),
-        ("[tasks.A]\nurl = 'a'", "tasks.A.url: 'a' is not a url, which begins with a scheme such as https:"),
+        ("[tasks.A]\nurl = 'a'", "tasks.A.url: 'a' is not a URL, which begins with a scheme such as https:"),
         ("[tasks.A]\nurl = 'http://a/'\npriority = 'high'", "tasks.A.schedule.priority: expected int, got str"),
         (
             "[tasks.A]\nurl = 'http://a/'\ndelay = 'soon'",
@@ -155,7 +155,7 @@ def test_json_that_is_none_is_told_with_its_place() -> None:
 def test_urls_of_other_schemes_are_taken_if_they_are_meant() -> None:
     text = "[tasks.A]\nurl = 'user-42:x'"
 
-    assert "is not a url of http, https or data" in refusal(text)
+    assert "is not a URL of http, https or data" in refusal(text)
     assert described(parse("x.toml", text, any_scheme=True)).tasks[0].url == "user-42:x"
 
 

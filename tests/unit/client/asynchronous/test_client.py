@@ -303,7 +303,7 @@ def test_push_many_takes_urls_tasks_and_maps_and_counts_what_became_of_them(daem
 
     assert (pushed.new, pushed.rejected, pushed.total) == (3, 2, 5)
     assert pushed.errors[0].startswith("task 3: colour: unknown field")
-    assert pushed.errors[1] == "task 4: expected a url, a task or a map, got int"
+    assert pushed.errors[1] == "task 4: expected a URL, a task or a map, got int"
     assert len(daemon.hear(NewTasks).tasks) == 3
 
 
@@ -339,7 +339,7 @@ def test_push_many_tells_what_became_of_each_task_and_in_which_state_it_was_know
 
     assert (pushed.new, pushed.ignored, pushed.rejected) == (2, 1, 2)
     assert told == [
-        PushedTask(0, "rejected", "", "expected a url, a task or a map, got int"),
+        PushedTask(0, "rejected", "", "expected a URL, a task or a map, got int"),
         PushedTask(1, "new"),
         PushedTask(2, "ignored", "success"),
         PushedTask(3, "rejected", "", "full"),

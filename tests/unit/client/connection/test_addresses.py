@@ -55,5 +55,5 @@ def test_a_name_that_nobody_has_is_told(name: str) -> None:
      "tcp://localhost:0", "tcp://localhost:65536", "tcp://localhost:7400/", "tcp://[localhost]:7400", "tcp://[::1]"],
 )  # fmt: skip
 def test_a_url_that_is_none_is_told_with_one_that_is(url: str) -> None:
-    with pytest.raises(ClientError, match=r"a url looks like tcp://127\.0\.0\.1:7400 or tcp://\[::1\]:7400"):
+    with pytest.raises(ClientError, match=r"a URL looks like tcp://127\.0\.0\.1:7400 or tcp://\[::1\]:7400"):
         Target(url)

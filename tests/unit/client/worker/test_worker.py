@@ -172,11 +172,11 @@ def test_what_can_be_no_result_is_a_failure(daemon: Daemon, returned: Callable[[
         (b"<html>", "bytes b'<html>'; "),
         (bytearray(b"x"), "bytearray "),
         ("<html>\n" + "x" * 9000, "str '<html>"),
-        ("title: a\nprice: 3", "which is not a url; "),
-        ("The title", "which is not a url; "),
+        ("title: a\nprice: 3", "which is not a URL; "),
+        ("The title", "which is not a URL; "),
         (3, "int 3; "),
         (True, "bool True; "),
-        (["http://a/", b"x"], "bytes b'x': expected a url"),
+        (["http://a/", b"x"], "bytes b'x': expected a URL"),
         ([[1]], "list [1]: "),
         (["mailto:a@b"], "leads to no page"),
         (
@@ -201,7 +201,7 @@ def test_a_handler_that_returns_no_task_is_told_which_it_was_what_it_returned_an
     assert not item.ok
     assert f"crawl{'_async' if is_async else ''} returned " in line
     assert told in line
-    assert "expected None, a url, a new_task(...)" in line
+    assert "expected None, a URL, a new_task(...)" in line
     assert len(line) < 1000
 
 
@@ -323,7 +323,7 @@ def test_an_exception_of_ones_own_that_is_a_drop_needs_not_know_of_new_tasks(dae
     ("wrong", "said"),
     [
         ({"new": "http://b/"}, "new: expected several tasks, got one url"),
-        ({"new": [7]}, "expected a url, a task or a map, got int"),
+        ({"new": [7]}, "expected a URL, a task or a map, got int"),
         ({"new": ["/relative"]}, "relative"),
         ({"body": {"proxy": object()}}, r"body.proxy: object can't be encoded"),
         ({"priority": 1 << 31}, "priority: expected int <= 2147483647"),

@@ -171,7 +171,7 @@ def test_a_live_task_without_its_spec_is_named_and_one_that_is_over_stays_known(
 
     done = repaired(stored.path, tmp_path / "new")
 
-    assert done.lost == ["news: task 'ready-1': its url and body can't be read"]
+    assert done.lost == ["news: task 'ready-1': its URL and body can't be read"]
     with closing(ReadOnlyStore(str(tmp_path / "new"))) as reader:
         assert reader.get(layout.IDS, [layout.id_key(1, "ended")]) != [None]
 
