@@ -17,7 +17,7 @@ S13  no slot dispatches before its time, across restarts
 S14  no slot has more processing tasks than its maximum
 S15  no slot takes more new tasks than its maximum, nor fewer                          (slots)
 S16  with synced hand-outs no task leaves for a fetcher before its lease is on disk
-L1   in calm, every accepted task ends                                                 (play)
+L1   in calm, every accepted task ends, and every operation                            (play)
 L2   the scheduler never sleeps past due work                                          (sleep)
 L3   the scheduler is awake only if there is work                                      (sleep)
 F1 F2 C1 C2 C3   ends of projects, their processing tasks, runs of entries    (projects)
