@@ -162,11 +162,11 @@ KEPT: list[tuple[Struct, str]] = [
     ),
     (
         UNDO_ROW,
-        "97a16102030100cb401400000000000009",
+        "98a16102030100cb40140000000000000900",
     ),
     (
         UndoPage(7, 1, Token(9), [UNDO_ROW]),
-        "940701099197a16102030100cb401400000000000009",
+        "940701099198a16102030100cb40140000000000000900",
     ),
     (
         UndoRows(7, 3, 1),
@@ -174,7 +174,7 @@ KEPT: list[tuple[Struct, str]] = [
     ),
     (
         UndoCursor(5, "cancel", 0, 0.0, 1e9, UndoRows(7, 3, 1)),
-        "9705a663616e63656c00cb0000000000000000cb41cdcd65000000009607030100c4000000",
+        "9805a663616e63656c00cb0000000000000000cb41cdcd65000000009607030100c4000000c0",
     ),
     (
         UndoProgress(5, "cancel", TaskCounts(ready=2), ran=1),
@@ -200,6 +200,13 @@ def test_flows_and_cron_entries_from_before_entries_had_graphs_are_read() -> Non
 
     assert decode(bytes.fromhex(flow), type=FlowRecord) == FlowRecord(3, 7, "night", tasks=2)
     assert decode(bytes.fromhex("94cb41cdcd6500000000a1610300"), type=CronRecord) == CronRecord(1e9, "a", 3)
+
+
+def test_rows_and_cursors_of_undos_from_before_these_looked_at_parents_are_read() -> None:
+    cursor = "9705a663616e63656c00cb0000000000000000cb41cdcd65000000009607030100c4000000"
+
+    assert decode(bytes.fromhex("97a16102030100cb401400000000000009"), type=UndoRow) == UNDO_ROW
+    assert decode(bytes.fromhex(cursor), type=UndoCursor).rows == UndoRows(7, 3, 1)
 
 
 def test_a_session_from_before_sessions_had_owners_is_read() -> None:
