@@ -113,7 +113,7 @@ def take_step(turn: TurnState, record: OperationRecord, found: FoundRerun) -> No
         reset(turn, rerun_set, record)
     else:
         release(turn, rerun_set, record)
-        if cursor.position == cursor.ordered:
+        if cursor.position >= cursor.ordered:  # of a cancelled one, more of the order may have been looked up
             progress.ended_at = turn.now.wall
     turn.changes.writes.reruns.append(rerun_set.writes)
 

@@ -566,6 +566,19 @@ def test_cancelled_before_anything_is_reset_it_leaves_no_trace(make_world: MakeW
     assert not fetcher.taken
 
 
+def test_cancelled_when_it_was_about_to_reset_tasks_it_ends(make_world: MakeWorld) -> None:
+    world = make_world()
+    fetcher = done(world)
+    operation = begin(world, "A")
+    until(world, "reset")
+    cancel(world, operation)
+    world.settle()
+
+    assert show(world, operation).ended_at
+    assert not rest(world)
+    assert not fetcher.taken
+
+
 def test_cancelled_while_tasks_are_reset_what_was_reset_runs(make_world: MakeWorld) -> None:
     world = make_world(turn_tasks=2)
     fetcher = done(world)
