@@ -15,7 +15,7 @@ from taskqueue.server import clock, limits, loop, store_opener
 from taskqueue.server.clock import Clock
 from taskqueue.server.engine import Engine
 from taskqueue.server.loop import Loop, Outbox, Poller
-from taskqueue.server.network import connection_guard, connections, router, tcp
+from taskqueue.server.network import connection_guard, connections, kernel, router
 from taskqueue.server.network.connection_guard import ConnectionGuard
 from taskqueue.server.network.connections import Connections
 from taskqueue.server.network.router import Router
@@ -274,7 +274,7 @@ def _any_routing_id_is_heard(replace: Replace) -> None:
 def _descriptor_inherits_its_former_connection(replace: Replace) -> None:
     def register(self: Connections, peer: bytes, fd: int, message: zmq.Frame) -> Any:
         if (former := self._by_fd.get(fd)) is not None:
-            former.cookie = tcp.cookie(fd)
+            former.cookie = kernel.cookie(fd)
         return original(self, peer, fd, message)
 
     original = replace(Connections, "_register", register)
@@ -352,9 +352,9 @@ def _watcher_never_cuts(replace: Replace) -> None:
 
 def _another_connection_cut(replace: Replace) -> None:
     def cut(fd: int, expected: bytes) -> bool:
-        return bool(original(fd, tcp.cookie(fd)))
+        return bool(original(fd, kernel.cookie(fd)))
 
-    original = replace(tcp, "cut", cut)
+    original = replace(kernel, "cut", cut)
 
 
 def _any_settings_fit(replace: Replace) -> None:
@@ -650,7 +650,7 @@ MUTANTS: Final = (
         "the new owner of the descriptor is cut",
         _another_connection_cut,
         (
-            "unit/server/network/test_tcp.py::test_a_connection_that_has_ended_is_not_cut_by_the_descriptor_that_another_one_has_now",
+            "unit/server/network/test_kernel.py::test_a_connection_that_has_ended_is_not_cut_by_the_descriptor_that_another_one_has_now",
         ),
     ),
     Mutant(

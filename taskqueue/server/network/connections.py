@@ -42,7 +42,7 @@ from mypy_extensions import mypyc_attr
 from taskqueue.access.access_file import Entry
 from taskqueue.protocol.fields import Peer
 from taskqueue.server.meters import Meters
-from taskqueue.server.network import tcp
+from taskqueue.server.network import kernel
 from taskqueue.server.network.cut_peers import CutPeers
 from taskqueue.server.network.key_ring import KeyRing
 from taskqueue.server.network.local_users import user_name
@@ -107,16 +107,16 @@ class Connection:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self.cookie = tcp.cookie(fd)
+        self.cookie = kernel.cookie(fd)
         self.routing_id = self.peer = b""
-        self.uid = tcp.peer_uid(fd)
+        self.uid = kernel.peer_uid(fd)
         self.last_sent: deque[int] | None = None if self.uid is None else deque(maxlen=SENT_MOST)
         self.address = self.key = ""
         self.closed_at = 0.0
         self.public = ""
         self.holder: Entry | None = None
         self.is_cut = self.is_announced = self.is_revoked = False
-        progress = tcp.progress(fd)
+        progress = kernel.progress(fd)
         self.measured = progress is not None
         self.read_bytes = progress.received if progress else 0
         self._acked_before_bytes = progress.acked if progress else 0
@@ -128,7 +128,7 @@ class Connection:
 
     def mark_all_read(self) -> None:
         """Count everything that has arrived as read."""
-        if (progress := tcp.progress(self.fd)) is not None:
+        if (progress := kernel.progress(self.fd)) is not None:
             self.read_bytes = progress.received
 
     @property
@@ -147,15 +147,15 @@ class Connection:
 
         By ipc an upper bound of what the peer has not read.
         """
-        progress = tcp.progress(self.fd)
+        progress = kernel.progress(self.fd)
         if progress is None:
-            return sum(list(self.last_sent)) if self.last_sent and tcp.has_unread(self.fd) else 0
+            return sum(list(self.last_sent)) if self.last_sent and kernel.has_unread(self.fd) else 0
         unread_bytes = self.sent_bytes - max(0, progress.acked - self._acked_before_bytes)
         return max(0, progress.received - self.read_bytes) + max(0, unread_bytes)
 
     def refresh_acked(self) -> None:
         """Ask the kernel for acknowledged bytes; bytes that the socket sends by itself never count."""
-        progress = tcp.progress(self.fd)
+        progress = kernel.progress(self.fd)
         if progress is None:  # it has ended, with all waiting bytes
             self.acked_bytes = self.sent_bytes
             return
@@ -276,13 +276,13 @@ class Connections:
     def _register(self, routing_id: bytes, fd: int, message: zmq.Frame) -> Connection | None:
         """Note whose a message is; None: its connection has ended, and another one has its descriptor."""
         connection = self._by_fd.get(fd)
-        if connection is None or connection.cookie != tcp.cookie(fd):
+        if connection is None or connection.cookie != kernel.cookie(fd):
             # The guard has not reported its opening yet, and maybe not the end of its predecessor.
             self._drop(fd)
             connection = self._by_fd[fd] = Connection(fd)
             connection.read_bytes -= len(message) + _header_bytes(len(message))
         try:
-            address = tcp.unmapped(str(message.get("Peer-Address")))
+            address = kernel.unmapped(str(message.get("Peer-Address")))
         except zmq.ZMQError:
             address = ""
         if self.has_names and address and _uid_in(address) != connection.uid:
@@ -384,11 +384,11 @@ class Connections:
     def opened(self, fd: int) -> Connection:
         """Register an accepted connection; the loop may know it already."""
         connection = self._by_fd.get(fd)
-        if connection is None or connection.cookie != tcp.cookie(fd):
+        if connection is None or connection.cookie != kernel.cookie(fd):
             self._drop(fd)
             connection = self._by_fd[fd] = Connection(fd)
             connection.read_bytes = 0
-        connection.address = connection.address or tcp.address(fd)
+        connection.address = connection.address or kernel.address(fd)
         connection.is_announced = True
         return connection
 
@@ -401,7 +401,7 @@ class Connections:
         connection = self._by_fd.get(fd)
         if connection is None or not connection.is_announced:
             return None
-        if is_reused and connection.cookie == tcp.cookie(fd):
+        if is_reused and connection.cookie == kernel.cookie(fd):
             return None
         self._drop(fd)
         return connection
@@ -456,7 +456,7 @@ class Connections:
 
         The bytes are freed soon. The caller counts by reason: each counter has one writer, the loop or the guard.
         """
-        address = connection.address or tcp.address(connection.fd)
+        address = connection.address or kernel.address(connection.fd)
         is_closed = self._end(connection)
         if is_closed:
             log.warning("connection-cut address=%s why=%s bytes=%d", address, why, size)
@@ -465,7 +465,7 @@ class Connections:
     def _end(self, connection: Connection) -> bool:
         connection.is_cut = True
         with self._cutting:
-            return tcp.cut(connection.fd, connection.cookie)
+            return kernel.cut(connection.fd, connection.cookie)
 
 
 def routing_id_of(peer: bytes) -> bytes:

@@ -34,7 +34,7 @@ from taskqueue.access.key_file import SHOWN_CHARS
 from taskqueue.server.clock import ticks
 from taskqueue.server.log import SparseLog, quoted
 from taskqueue.server.meters import Meters
-from taskqueue.server.network import tcp
+from taskqueue.server.network import kernel
 from taskqueue.server.network.connections import Connection, Connections
 from taskqueue.server.network.file_watch import FileWatch
 from taskqueue.server.network.key_ring import KeyRing
@@ -93,7 +93,7 @@ class Zap:
     def _verdict(self, public: str, address: bytes) -> tuple[bytes, bytes, bytes]:
         """Status code, its text, and the User-Id."""
         if self._keys.admit(public) is not None:
-            self._meet(tcp.unmapped(address.decode("ascii", "replace")))
+            self._meet(kernel.unmapped(address.decode("ascii", "replace")))
             return b"200", b"OK", public.encode()
         self._meters.keys_refused += 1
         if count := self._refusals.count(ticks()):

@@ -8,8 +8,8 @@ import pytest
 import zmq
 
 from taskqueue.server.meters import Meters
+from taskqueue.server.network.kernel import unmapped
 from taskqueue.server.network.router import Router
-from taskqueue.server.network.tcp import unmapped
 from tests.ipv6 import NEEDS_IPV6
 from tests.unit.server.network.test_router import drained
 

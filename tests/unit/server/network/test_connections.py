@@ -13,7 +13,7 @@ import pytest
 import zmq
 
 from taskqueue.server.meters import Meters
-from taskqueue.server.network import tcp
+from taskqueue.server.network import kernel
 from taskqueue.server.network.connections import Connection, Connections
 from tests.zmtp import GREETING, exactly, frame, ready
 
@@ -70,7 +70,7 @@ def reused(listening: Listening) -> Iterator[tuple[Heard, Heard]]:
         former, latter = (stack.enter_context(socket.socket()) for _ in range(2))
         first = listening.hear(former)
         listening.connections.cut(first.connection, 0, "test")
-        while tcp.cookie(first.fd):  # until libzmq has closed it
+        while kernel.cookie(first.fd):  # until libzmq has closed it
             os.sched_yield()
         while (lower := os.dup(0)) < first.fd:
             stack.callback(os.close, lower)
@@ -153,7 +153,7 @@ def test_an_exception_costs_one_event_of_those_that_were_heard_together(monkeypa
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         heard = deque((OPENED, _accepted_by(server, stack).fileno()) for _ in range(3))
         second = heard[1][1]
-        monkeypatch.setattr(tcp, "cookie", lambda fd, cookie=tcp.cookie: _fail() if fd == second else cookie(fd))
+        monkeypatch.setattr(kernel, "cookie", lambda fd, cookie=kernel.cookie: _fail() if fd == second else cookie(fd))
 
         with pytest.raises(OSError, match="no descriptors"):
             list(connections.follow(heard))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from taskqueue.server.network import tcp
+from taskqueue.server.network import kernel
 
 
 class Pair(NamedTuple):
@@ -34,7 +34,7 @@ def connect(listener: socket.socket) -> Pair:
 def test_a_connection_is_cut_by_its_cookie(listener: socket.socket) -> None:
     here, there = connect(listener)
     with closing(here), closing(there):
-        assert tcp.cut(here.fileno(), tcp.cookie(here.fileno()))
+        assert kernel.cut(here.fileno(), kernel.cookie(here.fileno()))
 
         with pytest.raises(ConnectionResetError):
             there.recv(1)
@@ -46,7 +46,7 @@ def test_what_a_connection_has_brought_when_it_is_cut_is_not_read_any_more(liste
         there.sendall(bytes(1000))
         assert here.recv(1000, socket.MSG_PEEK | socket.MSG_WAITALL) == bytes(1000)
 
-        assert tcp.cut(here.fileno(), tcp.cookie(here.fileno()))
+        assert kernel.cut(here.fileno(), kernel.cookie(here.fileno()))
 
         with pytest.raises(OSError, match=r"reset|not connected"):
             here.recv(1000)
@@ -57,10 +57,10 @@ def test_a_connection_that_has_ended_is_not_cut_by_the_descriptor_that_another_o
 ) -> None:
     former, latter = connect(listener), connect(listener)
     descriptor = former.here.fileno()
-    cookie = tcp.cookie(descriptor)
+    cookie = kernel.cookie(descriptor)
     os.dup2(latter.here.fileno(), descriptor)
 
-    assert not tcp.cut(descriptor, cookie)
+    assert not kernel.cut(descriptor, cookie)
 
     latter.there.sendall(b"x")
     assert latter.here.recv(1) == b"x"
@@ -74,7 +74,7 @@ def test_what_has_arrived_is_told_in_bytes(listener: socket.socket) -> None:
         there.sendall(b"12345")
         assert here.recv(5) == b"12345"
 
-        progress = tcp.progress(here.fileno())
+        progress = kernel.progress(here.fileno())
 
         assert progress is not None
         assert progress.received == 5
