@@ -21,7 +21,7 @@ MODULES = (
     "taskqueue/server/engine.py",
     "taskqueue/server/loop.py",
     "taskqueue/server/network/connections.py",
-    "taskqueue/server/network/inbox.py",
+    "taskqueue/server/network/receiver.py",
     "taskqueue/server/network/frame_queue.py",
     "taskqueue/server/network/router.py",
     "taskqueue/store/batch.py",

@@ -8,7 +8,7 @@ Rules:
 1. It sleeps until a message, a signal, progress of the syncer, or the next timer of the core or the summary. It never
    polls, except the inbox of a database each second, which also shows whether another daemon has taken over.
 2. Nothing that a peer sends can raise in here; invalid messages are answered with an error and counted. If receiving
-   raises all the same, that is counted and logged, and the connection is closed (``Inbox``).
+   raises all the same, that is counted and logged, and the connection is closed (``Receiver``).
 3. Crash only: after a StoreError waiting replies are dropped and a new epoch is loaded from the store as soon as a
    probe finds it usable; between probes requests are answered ``unavailable``. Then each connection that has ever
    sent a message gets ``hello-wanted``, TOLD_AT_ONCE a turn, so that its client repeats dropped requests.
@@ -55,7 +55,7 @@ from taskqueue.server.limits import DiskSpace
 from taskqueue.server.log import Summary, change_line, event_level, event_line, silent_fetcher_lines, turn_lines
 from taskqueue.server.meters import Meters, MinuteMeter, as_map
 from taskqueue.server.network.cut_peers import CutPeers
-from taskqueue.server.network.inbox import Inbox
+from taskqueue.server.network.receiver import Receiver
 from taskqueue.server.network.router import Frame, Router
 from taskqueue.server.postgres_intake import TableIntake
 from taskqueue.server.signals import RELOAD, STOP, Signals
@@ -120,7 +120,7 @@ class Loop:
         self._untold: list[Peer] = []
         self._stopping = False
         self._outbox = Outbox(router.send)
-        self._inbox = Inbox(router, meters, router if router.has_names else None)
+        self._receiver = Receiver(router, meters, router if router.has_names else None)
         self._summary = Summary(meters)
         self._minutes = MinuteMeter(meters)
         self._backoff = Backoff()
@@ -186,7 +186,7 @@ class Loop:
         incoming, refused = self._receive()
         # Not earlier: what comes by their next connections must not be answered before they are cut off.
         if cut := self._router.cut_peers.take():
-            self._inbox.drop(each for each in cut if not isinstance(each, str))
+            self._receiver.drop(each for each in cut if not isinstance(each, str))
             self._cut += cut
             incoming = [each for each in incoming if each.peer not in cut and each.caller.owner not in cut]
         now = self._clock.now()
@@ -214,18 +214,18 @@ class Loop:
         Called once a turn: reading the seconds is a system call of 1 µs, where the other clocks take 0.05.
         """
         before, self._cpu = self._cpu, cpu_ticks()
-        self._inbox.spent(self._cpu - before)
+        self._receiver.spent(self._cpu - before)
 
     def _sleep(self, seconds: float) -> None:
         if self._outbox.full:
             self._poller.sleep(seconds, ignore_socket=True)
         else:
-            seconds = min(seconds, self._inbox.wait())
+            seconds = min(seconds, self._receiver.wait())
             self._router.await_messages(partial(self._poller.sleep, seconds))
 
     def _receive(self) -> tuple[list[Incoming], list[Outgoing]]:
         """Return requests, and replies to invalid messages; nothing while too many replies wait for the disk."""
-        return ([], []) if self._outbox.full else self._inbox.next_requests(self._config.max_message)
+        return ([], []) if self._outbox.full else self._receiver.next_requests(self._config.max_message)
 
     def _turn(self, now: Now, incoming: Sequence[Incoming]) -> None:
         self._figures = self._minutes.ended(now.wall) or self._figures
@@ -403,7 +403,7 @@ class Loop:
         until = self._clock.now().boot + seconds
         while not self._stopping and (left := until - (now_boot := self._clock.now().boot)) > 0:
             self._service.beat(now_boot)
-            for frame in self._inbox.clear():
+            for frame in self._receiver.clear():
                 self._meters.unavailable += 1
                 self._router.send(frame.peer, encode(_unavailable(frame, failure.reason)))
             poller.sleep(min(left, self._service.due_at - now_boot))

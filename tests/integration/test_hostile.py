@@ -12,7 +12,7 @@ import zmq
 
 from taskqueue.server.network.connection_guard import CUT_AT, SILENT_MOST
 from taskqueue.server.network.frame_queue import FRAMES_MOST
-from taskqueue.server.network.inbox import CROWDED
+from taskqueue.server.network.receiver import CROWDED
 from tests.zmtp import connected, frame, raw, send_without_end
 
 if TYPE_CHECKING:

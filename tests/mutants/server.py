@@ -543,14 +543,14 @@ MUTANTS: Final = (
         "what receiving raises ends the loop",
         _failed_receiving_ends_the_loop,
         (
-            "unit/server/network/test_inbox.py::test_a_message_that_can_not_be_received_costs_its_connection_and_nobody_else_anything",
+            "unit/server/network/test_receiver.py::test_a_message_that_can_not_be_received_costs_its_connection_and_nobody_else_anything",
         ),
     ),
     Mutant(
         "the rest of a message that failed is heard",
         _rest_of_a_failed_message_is_heard,
         (
-            "unit/server/network/test_inbox.py::test_a_message_that_can_not_be_received_costs_its_connection_and_nobody_else_anything",
+            "unit/server/network/test_receiver.py::test_a_message_that_can_not_be_received_costs_its_connection_and_nobody_else_anything",
         ),
     ),
     Mutant(

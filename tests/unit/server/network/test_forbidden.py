@@ -21,7 +21,7 @@ from taskqueue.protocol.projects import ProjectShow
 from taskqueue.protocol.tasks import Done, NewTasks
 from taskqueue.protocol.values import NewTask
 from taskqueue.server.meters import Meters
-from taskqueue.server.network.inbox import Inbox
+from taskqueue.server.network.receiver import Receiver
 from taskqueue.server.network.router import Router
 from tests.zmtp import connected, frame
 
@@ -50,7 +50,7 @@ class Door:
 
     def __init__(self, router: Router, meters: Meters, role: Role | None, *patterns: str) -> None:
         self._router = router
-        self._inbox = Inbox(router, meters, OneRole(role, *patterns))
+        self._receiver = Receiver(router, meters, OneRole(role, *patterns))
         self.heard: list[str] = []
         self.flaws: list[str] = []
         self.refused: list[ErrorReply] = []
@@ -60,9 +60,9 @@ class Door:
         with connected(self._router.endpoint) as peer:
             peer.sendall(b"".join(map(frame, frames)))
             while len(self.heard) + len(self.refused) < len(frames):
-                if self._inbox.wait() > 0:
+                if self._receiver.wait() > 0:
                     assert self._router.socket.poll(WAIT_MS)
-                incoming, refused = self._inbox.next_requests(MAX_MESSAGE)
+                incoming, refused = self._receiver.next_requests(MAX_MESSAGE)
                 self.heard += [request_name(each.request) for each in incoming]
                 self.flaws += [flaw.code for each in incoming for flaw in each.flaws.values()]
                 self.refused += [each.message for each in refused if isinstance(each.message, ErrorReply)]

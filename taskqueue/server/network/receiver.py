@@ -61,7 +61,7 @@ FACTOR_MOST: Final = 4.0
 CROWDED: Final = "too many requests of this connection wait; repeat this one when others have been answered"
 
 
-class Inbox:
+class Receiver:
     """Queue and decoder of messages in front of the core; it refuses what callers have no right to send."""
 
     def __init__(self, router: Router, meters: Meters, callers: Callers | None = None) -> None:
