@@ -17,7 +17,7 @@ Rules:
 3. A connection that holds less than LEAST_BYTES is never cut: it can't fill the memory.
 4. A client says hello as soon as it is connected. A silent connection takes a file, and may have claimed a routing id
    that libzmq would give to another connection, which ends the process: so few are kept, and none for long.
-5. With keys, it answers who may connect (``door``), after it has read which connections ended.
+5. With keys, it answers who may connect (``authenticator``), after it has read which connections ended.
 6. It never ends before ``close``: exceptions are counted and logged, and after AGAIN_SECONDS it goes on.
 """
 
@@ -38,8 +38,8 @@ import zmq
 from taskqueue.server.clock import ticks
 from taskqueue.server.limits import ProcessMemory
 from taskqueue.server.log import SparseLog, quoted
+from taskqueue.server.network.authenticator import Authenticator
 from taskqueue.server.network.connections import Connection, Connections
-from taskqueue.server.network.door import Door
 from taskqueue.server.network.key_ring import KeyRing
 
 log = logging.getLogger("taskqueue")
@@ -205,9 +205,9 @@ class ConnectionGuard:
             poller.register(self._stop, select.POLLIN)
             poller.register(self._monitor.fileno(), select.POLLIN)
         self._all.register(self._arrivals.fileno(), select.POLLIN)
-        self._door = None if keys is None else Door(context, connections, keys, self._read_monitor)
-        if self._door is not None:
-            for fd in self._door.filenos():
+        self._authenticator = None if keys is None else Authenticator(context, connections, keys, self._read_monitor)
+        if self._authenticator is not None:
+            for fd in self._authenticator.filenos():
                 self._changes.register(fd, select.POLLIN)
                 self._all.register(fd, select.POLLIN)
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
@@ -215,8 +215,8 @@ class ConnectionGuard:
 
     def read_keys(self) -> None:
         """Have the guard read the access file again."""
-        if self._door is not None:
-            self._door.wake()
+        if self._authenticator is not None:
+            self._authenticator.wake()
 
     def close(self) -> None:
         """End the thread; call it before the socket is closed."""
@@ -224,8 +224,8 @@ class ConnectionGuard:
         os.eventfd_write(self._stop, 1)
         self._thread.join()
         self._monitor.close(linger=0)
-        if self._door is not None:
-            self._door.close()
+        if self._authenticator is not None:
+            self._authenticator.close()
         self._arrivals.close()
         os.close(self._stop)
         self._memory.close()
@@ -262,8 +262,8 @@ class ConnectionGuard:
         if self._silent_due_at() <= ticks():
             self._close_silent()
         wake_at = min(self._trim_at if self._may_trim else inf, self._silent_due_at())
-        if self._door is not None:
-            wake_at = min(wake_at, ticks() + self._door.seconds_to_expiry())
+        if self._authenticator is not None:
+            wake_at = min(wake_at, ticks() + self._authenticator.seconds_to_expiry())
         return self._all.poll(None if wake_at == inf else max(0.0, 1000 * (wake_at - ticks())))
 
     def _trim(self) -> None:
@@ -285,8 +285,8 @@ class ConnectionGuard:
 
     def _read_news(self) -> None:
         self._read_monitor()
-        if self._door is not None:
-            self._door.attend()
+        if self._authenticator is not None:
+            self._authenticator.serve()
 
     def _read_monitor(self) -> None:
         """Read opened and closed connections."""
@@ -306,7 +306,7 @@ class ConnectionGuard:
             self._connections.refuse(connection)
             if count := self._refusals.count(ticks()):
                 log.warning("connections-refused count=%d open=%d", count, len(self._connections))
-        elif self._door is not None and connection.uid is None and self._door.is_hasty(connection):
+        elif self._authenticator is not None and connection.uid is None and self._authenticator.is_hasty(connection):
             self._connections.refuse_hasty(connection)
         else:
             self._watch(connection.fd)

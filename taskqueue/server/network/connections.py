@@ -18,8 +18,8 @@ Rules:
    events about this descriptor concern a former connection, and may be its opening and its end.
 6. A connection with a routing id that no library lets a client choose stays without a peer, and counts as silent.
 7. The key of a connection is read from its first message, because that costs 4 µs. The guard hears of the end of a
-   connection before libzmq serves the next one with its descriptor (``door``), so no connection inherits a key. Routing
-   ids that clients choose may come again, so with these the key is read from each message.
+   connection before libzmq serves the next one with its descriptor (``authenticator``), so no connection inherits a
+   key. Routing ids that clients choose may come again, so with these the key is read from each message.
 8. Messages of a connection whose key was revoked are dropped.
 9. A user by ipc is known from libzmq, with the message, and from the kernel, by the descriptor. If they differ, another
    connection has the descriptor by now, and the message is dropped.

@@ -37,10 +37,10 @@ from taskqueue.protocol.fields import Peer
 from taskqueue.server.clock import ticks
 from taskqueue.server.log import SparseLog, quoted
 from taskqueue.server.meters import Meters
+from taskqueue.server.network.authenticator import IPC_DOMAIN, TCP_DOMAIN
 from taskqueue.server.network.connection_guard import SILENT_SECONDS, ConnectionGuard
 from taskqueue.server.network.connections import SENT_MOST, Connections, routing_id_of
 from taskqueue.server.network.cut_peers import CutPeers
-from taskqueue.server.network.door import IPC_DOMAIN, TCP_DOMAIN
 from taskqueue.server.network.key_ring import KeyRing
 from taskqueue.server.network.local_users import LocalUsers
 from taskqueue.server.network.socket_file import IPC, SocketLock, closed_files, let_connect, path_of

@@ -107,7 +107,7 @@ class Zap:
             del self._known[next(iter(self._known))]
 
 
-class Door:
+class Authenticator:
     """Part of the guard that answers who may connect, follows the access file, and closes connections of revoked keys.
 
     Args:
@@ -136,14 +136,14 @@ class Door:
         self._begun: Counter[str] = Counter()
 
     def filenos(self) -> list[int]:
-        """Descriptors that are readable when there is something to ``attend`` to."""
+        """Descriptors that are readable when there is something to ``serve``."""
         return [fd for fd in (self._zap.fileno(), self._watch.fileno(), self._wake) if fd >= 0]
 
     def wake(self) -> None:
         """Have the access file read, whether it has changed or not; any thread may call this."""
         os.eventfd_write(self._wake, 1)
 
-    def attend(self) -> None:
+    def serve(self) -> None:
         """Answer who may connect, after having read the access file if it has changed."""
         if self._is_woken() | self._watch.has_changed():
             self._read_keys()
