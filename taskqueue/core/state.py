@@ -19,7 +19,6 @@ from taskqueue.core.model.failure_groups import FailureCount
 from taskqueue.core.model.failure_log import FailureLog
 from taskqueue.core.model.fair_queue import FairQueue
 from taskqueue.core.model.flow import FlowTable
-from taskqueue.core.model.growth import GrowthTable
 from taskqueue.core.model.hashes import derive
 from taskqueue.core.model.histogram import LATENESS_SECONDS, Histogram, upper_seconds
 from taskqueue.core.model.history import History
@@ -36,6 +35,7 @@ from taskqueue.core.model.slot_scan import SlotScan
 from taskqueue.core.model.slot_table import SlotTable
 from taskqueue.core.model.task import PROCESSING, TASK_BYTES, Task
 from taskqueue.core.model.timer_heap import TimerHeap
+from taskqueue.core.model.traps import TrapTable
 from taskqueue.core.model.waiters import TaskWaiters, Waits
 from taskqueue.core.model.waiting_pushes import WaitingPushes
 from taskqueue.core.model.watch_log import WatchLog
@@ -100,7 +100,7 @@ class State:
         flows: all flows.
         slot_clock: time of the turn, for slots.
         divided: slots of projects that have any, by project number.
-        growth: detection of slots that get new tasks without end.
+        traps: detection of slots that get new tasks without end.
         watch_log: changes for the clients that watch; None if there are none.
     """
 
@@ -144,7 +144,7 @@ class State:
         self.flows = FlowTable(loaded.next_flow, loaded.flows)
         self.slot_clock = SlotClock()
         self.divided: dict[int, SlotTable] = {}
-        self.growth = GrowthTable()
+        self.traps = TrapTable()
         self.watch_log: WatchLog | None = None
         self.task_waiters = TaskWaiters()
         self._n = Token(loaded.epoch << EPOCH_SHIFT)

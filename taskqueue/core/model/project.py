@@ -24,7 +24,6 @@ from msgspec import Raw
 
 from taskqueue.core.model.bucket import Bucket, SharedBucket
 from taskqueue.core.model.flow import Flow
-from taskqueue.core.model.growth import SLOTS_MOST, Sampling
 from taskqueue.core.model.history import Row
 from taskqueue.core.model.now import Now
 from taskqueue.core.model.pause import Pause
@@ -35,6 +34,7 @@ from taskqueue.core.model.slot_records import LAST_TIME, TIME_BYTES, DivisionRec
 from taskqueue.core.model.slot_table import SlotTable
 from taskqueue.core.model.task import BLOCKED, DELAYED, KEY_BYTES, NO_FLOOR, OVER, PROCESSING, READY
 from taskqueue.core.model.task_queue import TaskQueue
+from taskqueue.core.model.traps import SLOTS_MOST, Sampling
 from taskqueue.core.model.waiters import Waiters
 from taskqueue.core.model.windows import Counters, EventCounts
 from taskqueue.errors import Rejected

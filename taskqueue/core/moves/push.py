@@ -4,7 +4,7 @@
 and each sees those before it.
 
 If new tasks of a slot seem to come from a trap, such as a calendar, an event says so, once a day and slot.
-``model/growth`` detects traps. The time of the event is stored with the project, so that a restart does not
+``model/traps`` detects traps. The time of the event is stored with the project, so that a restart does not
 repeat it.
 """
 
@@ -16,7 +16,6 @@ from typing import Final
 from msgspec import structs
 
 from taskqueue.core.model.edges import TaskRef
-from taskqueue.core.model.growth import SAMPLES, Finding, TrapKind
 from taskqueue.core.model.hashes import unguessable
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import Needs
@@ -26,6 +25,7 @@ from taskqueue.core.model.push_outcome import decide, due_at, hurries
 from taskqueue.core.model.recrawl_interval import as_replaced, recurs_after
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import CANCELLED, NO_TOKEN, PROCESSING, STATE_NAMES, Task, deferred_bytes
+from taskqueue.core.model.traps import SAMPLES, Finding, TrapKind
 from taskqueue.core.moves import cycles, edges, flows, slots
 from taskqueue.core.moves.projects import project_for_push
 from taskqueue.core.state import State
@@ -513,11 +513,11 @@ def look_for_trap(
         return
     # A project without slots counts as one slot with an empty name.
     slot = slots.name_of(turn, project, item.url, item.schedule.slot) if project.settings.slot.by != "none" else ""
-    growth = turn.state.growth.of(project.number, slot, int(min(SAMPLES, project.settings.growing)))
+    windows = turn.state.traps.of(project.number, slot, int(min(SAMPLES, project.settings.growing)))
     if origin is None:
-        finding = growth.look(item.url, 0)
+        finding = windows.look(item.url, 0)
     else:
-        finding = growth.look(item.url, origin.depth + 1, origin.url, _sibling(items, index))
+        finding = windows.look(item.url, origin.depth + 1, origin.url, _sibling(items, index))
     if finding is not None and project.note_growing(slot, turn.now.wall):
         turn.emit("growing", project, _trap_reason(project, slot, finding))
 

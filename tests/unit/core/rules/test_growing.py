@@ -7,8 +7,8 @@ from hashlib import md5
 from math import inf
 from typing import Any
 
-from taskqueue.core.model.growth import SLOTS_MOST
 from taskqueue.core.model.project import DAY_SECONDS
+from taskqueue.core.model.traps import SLOTS_MOST
 from taskqueue.core.moves.push import TRAP_URL_CHARS
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.projects import ProjectSet

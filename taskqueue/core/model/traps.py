@@ -100,7 +100,7 @@ def shape_of(local: str) -> str:
     return _replace_numbers("N", _with_ids_as_x(local))
 
 
-class Growth:
+class TrapWindows:
     """Windows of a slot: findings of the present one, and parts of URLs of the one before.
 
     Attributes:
@@ -193,34 +193,34 @@ class Growth:
         return is_known
 
 
-class GrowthTable:
+class TrapTable:
     """Watched slots of all projects; those longest without a new task make room."""
 
     __slots__ = ("_count", "_projects")
 
     def __init__(self) -> None:
-        self._projects: OrderedDict[int, OrderedDict[str, Growth]] = OrderedDict()
+        self._projects: OrderedDict[int, OrderedDict[str, TrapWindows]] = OrderedDict()
         self._count = 0
 
     def __len__(self) -> int:
         """Return the number of watched slots."""
         return self._count
 
-    def of(self, project: int, slot: str, size: int) -> Growth:
+    def of(self, project: int, slot: str, size: int) -> TrapWindows:
         """Return the windows of a slot, begun anew if they had another size."""
         slots = self._projects.setdefault(project, OrderedDict())
         self._projects.move_to_end(project)
-        growth = slots.pop(slot, None)
-        self._count += growth is None
-        if growth is None or growth.size != size:
-            growth = Growth(size)
-        slots[slot] = growth
+        windows = slots.pop(slot, None)
+        self._count += windows is None
+        if windows is None or windows.size != size:
+            windows = TrapWindows(size)
+        slots[slot] = windows
         if len(slots) > SLOTS_MOST:
             slots.popitem(last=False)
             self._count -= 1
         elif self._count > ALL_SLOTS_MOST:
             self._count -= len(self._projects.popitem(last=False)[1])
-        return growth
+        return windows
 
 
 def _local(url: str) -> str:

@@ -6,14 +6,14 @@ from math import inf
 
 import pytest
 
-from taskqueue.core.model.growth import (
+from taskqueue.core.model.traps import (
     ALL_SLOTS_MOST,
     SAMPLES,
     SLOTS_MOST,
     Finding,
-    Growth,
-    GrowthTable,
     Sampling,
+    TrapTable,
+    TrapWindows,
     shape_of,
 )
 from tests.unit.core.model.growing_sites import ORDINARY, TRAPS, Site, crawl, years
@@ -25,11 +25,11 @@ TASKS = 5 * GROWING // 2
 
 def findings(site: Site, tasks: int = TASKS) -> list[Finding]:
     """Return the findings in a crawl of the site of ``tasks`` tasks."""
-    growth, sampling, made = Growth(), Sampling(GROWING), []
+    windows, sampling, made = TrapWindows(), Sampling(GROWING), []
     for count, found in enumerate(crawl(site, tasks), 1):
         if count >= sampling.at:
             sampling.go_on(count)
-            made.append(growth.look(*found))
+            made.append(windows.look(*found))
     return [finding for finding in made if finding is not None]
 
 
@@ -44,9 +44,9 @@ def test_a_trap_is_one(site: Site) -> None:
 
 
 def test_a_window_may_be_short() -> None:
-    growth = Growth(100)
+    windows = TrapWindows(100)
 
-    found = [growth.look(*each) for each in crawl(years, 200)]
+    found = [windows.look(*each) for each in crawl(years, 200)]
 
     assert [finding.looked_at for finding in found if finding is not None] == [100]
 
@@ -62,9 +62,9 @@ def test_numbers_and_ids_say_nothing_of_a_shape() -> None:
     "url", ["", "data:,report", "no url at all", "http://host", "http://[", "x" * 10_000, "/" * 9999]
 )
 def test_any_url_can_be_looked_at(url: str) -> None:
-    growth = Growth()
+    windows = TrapWindows()
 
-    assert [growth.look(url, 40, url, url) for _ in range(10)] == [None] * 10
+    assert [windows.look(url, 40, url, url) for _ in range(10)] == [None] * 10
 
 
 def looked_at(sampling: Sampling, tasks: int) -> list[int]:
@@ -97,7 +97,7 @@ def test_where_none_are_judged_none_is_looked_at() -> None:
 
 
 def test_a_project_has_a_bounded_number_of_slots_that_are_watched() -> None:
-    table = GrowthTable()
+    table = TrapTable()
     busy = table.of(1, "busy", SAMPLES)
 
     for n in range(10 * SLOTS_MOST):
@@ -110,7 +110,7 @@ def test_a_project_has_a_bounded_number_of_slots_that_are_watched() -> None:
 
 
 def test_all_projects_together_have_a_bounded_number_of_them() -> None:
-    table = GrowthTable()
+    table = TrapTable()
 
     for n in range(2 * ALL_SLOTS_MOST):
         table.of(n, "", SAMPLES)
@@ -119,7 +119,7 @@ def test_all_projects_together_have_a_bounded_number_of_them() -> None:
 
 
 def test_windows_of_another_size_begin_anew() -> None:
-    table = GrowthTable()
+    table = TrapTable()
     former = table.of(1, "", SAMPLES)
 
     assert table.of(1, "", 100).size == 100
