@@ -101,6 +101,9 @@ def find(store: Store, needs: Needs) -> Found:
         found.rerun = find_rerun(store, needs.rerun, found)
     if needs.undo is not None:
         found.undo = find_undo(store, needs.undo, found)
+        pages = [page for page in found.undo.pages if page is not None]
+        updated = [(page.project, taskid) for page in pages for taskid in page.updates]
+        _fill(store, [found.tasks[ref] for ref in updated if ref in found.tasks])
     if needs.slot_names or needs.slots or needs.slot_pages:
         find_slots(store, needs, found)
     if needs.slot_questions:

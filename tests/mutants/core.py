@@ -250,6 +250,18 @@ def _rows_kept_of_all_operations(replace: Replace) -> None:
     replace(undo_rows, "OPERATIONS_MOST", 1_000_000)
 
 
+def _updates_lost_by_undos(replace: Replace) -> None:
+    replace(undo, "apply_kept", lambda turn, project, task, item: None)
+
+
+def _parents_of_updates_lost_by_cancels(replace: Replace) -> None:
+    def keep(turn: TurnState, task: Task, page: UndoPage) -> None:
+        if task.lease is not None and task.lease.deferred is not None:
+            page.updates[task.taskid] = task.lease.deferred
+
+    replace(undo_rows, "keep_update", keep)
+
+
 def _rows_with_tokens_in_sequence(replace: Replace) -> None:
     replace(undo_rows, "_BELOW_EPOCH", 0)
 
@@ -739,6 +751,16 @@ MUTANTS: Final = (
         "rows for an undo are kept of all operations",
         _rows_kept_of_all_operations,
         (f"{UNDO}::test_rows_of_the_last_ten_operations_are_kept",),
+    ),
+    Mutant(
+        "an undo forgets deferred updates",
+        _updates_lost_by_undos,
+        (f"{UNDO}::test_an_update_that_was_deferred_comes_back_applied_to_its_task",),
+    ),
+    Mutant(
+        "a bulk cancel loses the parents of deferred updates",
+        _parents_of_updates_lost_by_cancels,
+        (f"{UNDO}::test_the_parents_of_a_deferred_update_come_back_with_it",),
     ),
     Mutant(
         "tokens of operations are numbers in sequence",

@@ -727,7 +727,9 @@ class Model:
         else:
             is_later = was.state == "delayed" and was.at > self.wall
             task.state, task.at = ("delayed", was.at) if is_later else ("ready", 0.0)
-            self.arm(next(name for name, other in self.projects.items() if other is row.project))
+            name = next(name for name, other in self.projects.items() if other is row.project)
+            self._apply(name, task, was.lease)
+            self.arm(name)
         return True
 
     def _is_as_left(self, operation: Operation, task: Task, was: Task) -> bool:

@@ -1,8 +1,8 @@
 """Laws of the body and settings that one attempt at a task leaves to the next, and of its new tasks and their jobs.
 
-B1   each attempt has the latest body, of a push that counted or of the retry before it; a retry keeps the task's seq,
-     applies its own priority, and uses up a retry if and only if it says so, or says nothing and has no
-     ``retry_after``
+B1   each attempt has the latest body, of a push that counted, of the retry before it, or of an update that came back
+     with an undo; a retry keeps the task's seq, applies its own priority, and uses up a retry if and only if it says
+     so, or says nothing and has no ``retry_after``
 B2   the new tasks of a report come with its end, or with its part, or not at all
 B3   a task has the job of the push that described it last; a new task of a report that names none, that of its origin
 
@@ -14,8 +14,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from msgspec.msgpack import decode
+
 from taskqueue.core.model.task import FAILED, LIVE, PROCESSING, Task
 from taskqueue.protocol.host_verdicts import THROTTLES
+from taskqueue.protocol.values import NewTask
 from tests.simulation.truth import Held, Name, Truth
 from tests.simulation.world import Violation
 
@@ -127,6 +130,11 @@ class Attempts:
             self._journal.drop(self._truth.later_jobs, name)
             if name not in self._described:
                 self._journal.put(self._truth.jobs, name, job)
+
+    def brought_back(self, name: Name, update: NewTask) -> None:
+        """Record that an undo has brought the task back, with an update that had been deferred."""
+        self._know(name, decode(update.body))
+        self._journal.put(self._truth.jobs, name, update.schedule.job or "")
 
     def kept(self, name: Name, task: Task) -> None:
         """Judge the job of a task as it is written, after a deferred update of it, if any."""

@@ -122,13 +122,14 @@ class Edges:
         if name in self._truth.given_later:
             self._unsure.add(name)
 
-    def cancelled(self, name: Name) -> None:
-        """Record that the task and its deferred update were cancelled; if it had parents, it has the update's now.
+    def cancelled(self, name: Name, *, keeps_update: bool = False) -> None:
+        """Record that the task was cancelled.
 
-        It also has these if its lease ended before in this turn; only its written links show that.
+        If it had parents, or the update is kept for an undo, it has the parents of its deferred update now. It also has
+        these if its lease ended before in this turn; only its written links show that.
         """
         self._now[name] = CANCELLED
-        if name in self._truth.given and self._truth.given[name].parents:
+        if keeps_update or (name in self._truth.given and self._truth.given[name].parents):
             self.ended(name)
         elif name in self._truth.given_later:
             self._perhaps[name] = self._truth.given_later[name]

@@ -2,8 +2,9 @@
 
 O1: a bulk operation changes each old task that it selects exactly once, and none that arrived later.
 
-O2: an undo gives each of these tasks back what it was, unless something else has been written of it since; and a task
-that has been handed out since stays as it is. What becomes of tasks that wait for one of these: see ``edges``.
+O2: an undo gives each of these tasks back what it was, or makes it what a deferred update said, unless something else
+has been written of it since; and a task that has been handed out since stays as it is. What becomes of tasks that wait
+for one of these: see ``edges``.
 
 Each step writes its progress, which says which tasks it has decided: those between two taskids. Their states before the
 turn are known; if the turn also did something else with a task, both results are allowed.
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from taskqueue.core.model.records import OperationRecord
 from taskqueue.core.model.task import (
     BLOCKED,
+    CANCELLED,
     DELAYED,
     OVER,
     PRIORITY_TOP,
@@ -29,7 +31,8 @@ from taskqueue.core.model.task import (
     key_time,
     seq_in,
 )
-from taskqueue.core.model.undo_rows import PARENTS_NOW, UndoCursor, UndoRow, UndoRows
+from taskqueue.core.model.undo_rows import PARENTS_NOW, UndoCursor, UndoPage, UndoRow, UndoRows
+from taskqueue.protocol.values import NewTask
 from tests.simulation.tasks import ON_FAILURE
 from tests.simulation.truth import EPSILON, Held, Name, Progress, Touch, Truth
 from tests.simulation.world import Violation
@@ -131,6 +134,7 @@ class Undone(NamedTuple):
         has_run: it has been handed out since.
         began_at: unix seconds at which the operation began.
         is_through: False if it has children that later steps will look at.
+        update: update that was deferred when the operation cancelled it; None if there was none.
     """
 
     name: Name
@@ -140,6 +144,7 @@ class Undone(NamedTuple):
     has_run: bool
     began_at: float
     is_through: bool
+    update: NewTask | None
 
 
 class Undos:
@@ -149,6 +154,7 @@ class Undos:
         self._truth = truth
         self._marked: dict[Name, int] = {}
         self._cancels: set[int] = set()
+        self._updated: set[Name] = set()
         self._decided: list[Undone] = []
 
     def step(
@@ -163,7 +169,7 @@ class Undos:
         Args:
             changed: changes of this turn by operations; see ``Bulks.step``.
         """
-        self._decided, self._marked = [], {}
+        self._decided, self._marked, self._updated = [], {}, set()
         records = {record.progress.id: record for record in turn.kept.operations}
         self._cancels = {number for number, record in records.items() if record.progress.action == "cancel"}
         for record in records.values():
@@ -171,6 +177,7 @@ class Undos:
                 self._decided += self._decide(record, numbers, touched)
         for operation, position, page in turn.kept.undo_pages:
             self._truth.journal.put(self._truth.undo_pages, (operation, position), page)
+            self._updated |= {Name(numbers[page.project], taskid) for taskid in page.updates}
             for row in page.rows:
                 self._check_row(Name(numbers[page.project], row.taskid), row, operation, touched)
         for name, record, surely in changed:
@@ -206,22 +213,25 @@ class Undos:
             for row in rows if page.project in numbers else ():
                 name = Name(numbers[page.project], row.taskid)
                 is_last = position == now[0] and row is rows[-1]
-                yield self._about(name, row, cursor, page.project, touched, is_last=is_last)
+                yield self._about(name, row, cursor, page, touched, is_last=is_last)
 
     def _about(
-        self, name: Name, row: UndoRow, cursor: UndoCursor, number: int, touched: set[Name], *, is_last: bool
+        self, name: Name, row: UndoRow, cursor: UndoCursor, page: UndoPage, touched: set[Name], *, is_last: bool
     ) -> Undone:
         mark, held = self._truth.touches.get(name), self._truth.tasks.get(name)
-        is_there = held is not None and held.number == number and not held.bare
+        is_there = held is not None and held.number == page.project and not held.bare
         is_marked = mark is not None and mark.operation == cursor.operation and is_there
         surely = is_marked and mark is not None and not mark.is_written and name not in touched
         has_run = is_marked and mark is not None and mark.has_run
         is_through = not (is_last and cursor.rows.after)
-        return Undone(name, row, cursor.action, surely, has_run, cursor.began_at, is_through)
+        update = page.updates.get(row.taskid)
+        return Undone(name, row, cursor.action, surely, has_run, cursor.began_at, is_through, update)
 
-    def cancelled(self) -> Iterator[Name]:
-        """Yield the tasks that operations have cancelled in this turn."""
-        return (name for name, operation in self._marked.items() if operation in self._cancels)
+    def cancelled(self) -> Iterator[tuple[Name, bool]]:
+        """Yield the tasks that operations have cancelled in this turn, and whether a deferred update was kept."""
+        for name, operation in self._marked.items():
+            if operation in self._cancels:
+                yield name, name in self._updated
 
     def written(self, name: Name, task: Task) -> None:
         """Record that a task was written in this turn."""
@@ -258,7 +268,9 @@ class Undos:
                 is_back = abs(key_time(held.key) - row.exetime) < EPSILON
             # A task that ran may have been given other parents, which apply once it runs no more.
             is_back = is_back or (row.state == PROCESSING and held.state == BLOCKED)
-            is_back = is_back and held.retried == row.retried
+            # One that runs only after a failure may not be needed any more.
+            is_back = is_back or (undone.update is not None and held.state == CANCELLED)
+            is_back = is_back and held.retried == (row.retried if undone.update is None else 0)
         else:
             is_back = held.state == row.state or row.state == BLOCKED
         if not is_back:

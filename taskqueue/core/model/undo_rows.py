@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from taskqueue.core.model.edges import FoundEdges, TaskRef
 from taskqueue.protocol.fields import Token
-from taskqueue.protocol.values import BulkAction
+from taskqueue.protocol.values import BulkAction, NewTask
 
 OPERATIONS_MOST: Final = 10
 """Ended operations whose rows are kept."""
@@ -62,12 +62,14 @@ class UndoPage(Struct, array_like=True):
         project: number of the project of all these tasks.
         finished: number of times that the project had been finished.
         token: token that the tasks have got, by which an undo knows them; that of no lease.
+        updates: updates that were deferred until the ends of leases that a cancel has revoked, by taskid.
     """
 
     project: int
     finished: int
     token: Token
     rows: list[UndoRow] = field(default_factory=list)
+    updates: dict[str, NewTask] = field(default_factory=dict)
 
 
 class UndoRows(Struct, array_like=True):

@@ -7,7 +7,7 @@
 Rules:
 1. Each time a task is given parents all of its edges get one new number, and former ones are void.
 2. The edges of a deferred update count from its arrival on: the lease has them. A task with parents keeps those of the
-   update when a cancel drops it, because edges that both have were made anew.
+   update when a cancel drops it, because edges that both have were made anew; each does in a bulk cancel, for an undo.
 3. A task that is forgotten while others wait for it is awaited. An awaited task is not known, counted or listed.
 4. A task that runs ``only`` after a failure is *dropped* if all of its parents have ended without one: cancelled, with
    what depends on it. As its flow sees it, it was neither cancelled nor failed.

@@ -254,6 +254,14 @@ def apply_deferred(turn: TurnState, project: Project, task: Task, lease: Lease, 
     _describe_anew(turn, project, task, item, depth)
 
 
+def apply_kept(turn: TurnState, project: Project, task: Task, item: NewTask) -> None:
+    """Apply the deferred update of a task that an undo has made ready, or blocked by the parents of the update.
+
+    The caller lets failures count that the task has missed.
+    """
+    _put_anew(turn, project, task, item, task.spec.depth if task.spec else 0)
+
+
 def revive(turn: TurnState, project: Project, task: Task) -> None:
     """Make a waiting or finished task ready now, with all its retries, or blocked if it has to wait for its parents."""
     task.retried = 0
@@ -388,6 +396,11 @@ def _replace_parents(turn: TurnState, project: Project, task: Task, item: NewTas
 
 
 def _describe_anew(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    _put_anew(turn, project, task, item, depth)
+    edges.look_at_parents(turn, task)
+
+
+def _put_anew(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
     task.token = NO_TOKEN
     task.retried = 0
     task.note_put_off(0)
@@ -407,7 +420,6 @@ def _describe_anew(turn: TurnState, project: Project, task: Task, item: NewTask,
         task.enter_slot(slots.number_for(turn, project, item.url, item.schedule.slot))
     project.queue.put(turn.changes, task, until)
     edges.drop_unneeded(turn, task)
-    edges.look_at_parents(turn, task)
 
 
 def _restart(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:

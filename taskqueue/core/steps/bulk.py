@@ -1,8 +1,9 @@
 """Steps of bulk operations: one action on many tasks, in the order of taskids, a page at a time.
 
-A page scans a bounded number of tasks, and ends early when its globs have cost enough. No task is changed twice,
-because taskids only grow on the way; tasks that arrive later are skipped, because their seq is above the operation's
-bound. What the tasks of a page were is written with it: ``undo_rows``.
+A page scans a bounded number of tasks, and ends early when its globs have cost enough, or when the deferred updates of
+tasks that it has cancelled are large: these are kept, too. No task is changed twice, because taskids only grow on the
+way; tasks that arrive later are skipped, because their seq is above the operation's bound. What the tasks of a page
+were is written with it: ``undo_rows``.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.values import Attempt, BulkAction, TaskFilter
 
 PAGE_TASKS = 256
+
+UPDATES_BYTES = 1 << 20
+"""Bytes of deferred updates after which a page ends."""
 
 SKIPPED_MOST: Final = 1024
 """Projects without tasks in the selected states that are skipped in one step, at most."""
@@ -105,9 +109,9 @@ def _meet_each(
     attempts = page.attempts | _new_attempts(turn, page.ref)
     if not page.tasks:
         record.after = page.last
-    cost = 0
+    cost, deferred = 0, turn.state.memory.deferred
     for known in page.tasks:
-        if cost > COST_MOST:
+        if cost > COST_MOST or deferred - turn.state.memory.deferred > UPDATES_BYTES:
             return False
         task = turn.find(project, known.taskid) or known
         spec, last = task.spec or known.spec, attempts.get(known.taskid, NO_ATTEMPT)
@@ -186,6 +190,8 @@ def _change(turn: TurnState, project: Project, task: Task, record: OperationReco
     if action == "retry":
         revive(turn, project, task)
     elif action == "cancel":
+        if rows is not None:
+            undo_rows.keep_update(turn, task, rows)
         cancel(turn, project, task)
     elif action == "reprioritise":
         project.queue.reprioritise(turn.changes, task, record.progress.priority or 0)

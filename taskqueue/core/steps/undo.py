@@ -13,7 +13,8 @@
 and in each case has the token that it had after the operation: see ``moves/undo_rows``.
 
 Rules:
-1. A task that was running comes back ready: its lease was revoked. A due time that has passed is now.
+1. A task that was running comes back ready: its lease was revoked. An update that was deferred until its end is
+   applied then. A due time that has passed is now.
 2. Children that run after a failure wait again for a parent that comes back, see ``propagation.wait_again``.
 3. Other effects of the operation are not taken back, only counted and named: children that failed because their parent
    was cancelled, the end of the project with its event and ``on_finished``, and ends of flows. A child that failed runs
@@ -65,6 +66,7 @@ from taskqueue.core.model.undo_rows import (
     UndoRows,
 )
 from taskqueue.core.moves import edges, flows, undo_rows
+from taskqueue.core.moves.push import apply_kept
 from taskqueue.core.state import State
 from taskqueue.core.steps import propagation
 from taskqueue.core.turn_state import TurnState
@@ -314,6 +316,8 @@ def _undo(
         turn.state.want_held(project, task)
     else:
         _bring_back(turn, project, task, row)
+        if row.taskid in page.updates:
+            apply_kept(turn, project, task, page.updates[row.taskid])
         if task.state == BLOCKED and cursor.action == "cancel":
             task.token = _blocked_token(page, row)
             cursor.rows.parents = PARENTS_LATER

@@ -192,6 +192,9 @@ def _find_members(store: Store, operation: int, positions: Iterable[int], answer
 PAGES_MOST: Final = 64
 """Pages of rows that one step reads, at most: those of an operation that changed few tasks a step are short."""
 
+PAGES_BYTES: Final = 4 << 20
+"""Bytes of pages after which a step reads no more: some have deferred updates."""
+
 
 def add_undo_rows(batch: Batch, writes: WriteSet) -> None:
     """Write the rows of the steps of operations, and drop those of operations that can't be undone any more."""
@@ -259,13 +262,14 @@ def _find_children(store: Store, ref: UndoRef, parents: Sequence[TaskRef], found
 def _pages_of_rows(store: Store, ref: UndoRef) -> list[UndoPage | None]:
     """Read pages from the present one on, until they have as many rows as the step may undo."""
     answer: list[UndoPage | None] = []
-    rows, count = -ref.row, 1
+    rows, count, size = -ref.row, 1, 0
     last = min(ref.pages, ref.position + PAGES_MOST)
-    while rows < ref.limit and (position := ref.position + len(answer)) < last:
+    while rows < ref.limit and size < PAGES_BYTES and (position := ref.position + len(answer)) < last:
         keys = [undo_key(ref.operation, each) for each in range(position, min(last, position + count))]
         for key, value in zip(keys, store.get(layout.UNDO_ROWS, keys), strict=True):
             page = None if value is None else decode_record(layout.UNDO_ROWS, key, layout.decode_undo_page, value)
             answer.append(page)
             rows += 0 if page is None else len(page.rows)
+            size += 0 if value is None else len(value)
         count *= 2
     return answer

@@ -166,7 +166,7 @@ KEPT: list[tuple[Struct, str]] = [
     ),
     (
         UndoPage(7, 1, Token(9), [UNDO_ROW]),
-        "940701099198a16102030100cb40140000000000000900",
+        "950701099198a16102030100cb4014000000000000090080",
     ),
     (
         UndoRows(7, 3, 1),
@@ -207,6 +207,12 @@ def test_rows_and_cursors_of_undos_from_before_these_looked_at_parents_are_read(
 
     assert decode(bytes.fromhex("97a16102030100cb401400000000000009"), type=UndoRow) == UNDO_ROW
     assert decode(bytes.fromhex(cursor), type=UndoCursor).rows == UndoRows(7, 3, 1)
+
+
+def test_a_page_of_rows_from_before_updates_were_kept_is_read() -> None:
+    page = "940701099197a16102030100cb401400000000000009"
+
+    assert decode(bytes.fromhex(page), type=UndoPage) == UndoPage(7, 1, Token(9), [UNDO_ROW])
 
 
 def test_a_session_from_before_sessions_had_owners_is_read() -> None:

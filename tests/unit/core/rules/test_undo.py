@@ -28,7 +28,7 @@ from taskqueue.store.records import layout
 from taskqueue.store.tools.consistency import check
 from taskqueue.store.tools.findings import Findings
 from tests.memory_store import MemoryStore
-from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
+from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, body_of, task
 from tests.unit.core.rules.conftest import CANCEL, DAY, FORCE, HOUR
 from tests.unit.core.rules.test_dependencies import state_of, waiting
 from tests.unit.core.rules.test_flows import flow
@@ -189,6 +189,77 @@ def test_an_undo_after_the_due_time_brings_tasks_back_as_ready(world: World) -> 
     world.advance(100)
 
     assert told(undo(world, operation)).counts == TaskCounts(ready=1, delayed=1)
+
+
+@pytest.mark.parametrize("how", ["", "restart", "reboot"])
+def test_an_update_that_was_deferred_comes_back_applied_to_its_task(world: World, how: str) -> None:
+    world.push("news", task("root"))
+    fetcher = world.fetcher(capacity=2)
+    fetcher.capacity = 0
+    fetcher.done("root", new=[task("a", "old", retries=5), task("b", "old")])
+    updates = task("a", "new", url="http://new/", priority=7, **FORCE), task("b", "new", delay=500, job="j", **FORCE)
+    assert world.push("news", *updates) == ["deferred", "deferred"]
+    operation = bulk(world, "cancel")
+    assert body_of(world.show("a")) == "old"
+    if how:
+        getattr(world, how)()
+
+    view = undo(world, operation)
+
+    assert (told(view).counts, told(view).ran) == (TaskCounts(ready=1, delayed=1), 2)
+    a, b = world.show("a"), world.show("b")
+    assert (a.url, body_of(a), a.priority, a.depth) == ("http://new/", "new", 7, 1)
+    assert (body_of(b), b.exetime, b.job, b.depth) == ("new", WALL + 500, "j", 1)
+    assert fetcher.done("a") == "stale"
+
+
+@pytest.mark.parametrize("reaction", ["fail", "run", "only"])
+@pytest.mark.parametrize("parent", ["a-parent", "z-parent"])
+def test_the_parents_of_a_deferred_update_come_back_with_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, reaction: Any, parent: str
+) -> None:
+    monkeypatch.setattr(undo_steps, "STEP_ROWS", 1)
+    world.push("news", task("former"), task("plain"), waiting("child", "former"))
+    fetcher = world.fetcher()
+    fetcher.done("former")
+    fetcher.capacity = 0
+    fetcher.hello()
+    updates = [waiting(name, parent, on_failure=reaction, **FORCE) for name in ("child", "plain")]
+    assert world.push("news", task(parent, delay=50), *updates) == ["new", "deferred", "deferred"]
+
+    view = undo(world, bulk(world, "cancel"))
+
+    assert told(view).counts == TaskCounts(delayed=1, blocked=2)
+    world.advance(50)
+    assert world.counts() == TaskCounts(ready=1, blocked=2, success=1)
+    other = world.fetcher(name="other")
+    other.done(parent, ok=reaction == "fail", retry=False)
+    world.settle()
+    assert sorted(other.held) == ["child", "plain"]
+
+
+def test_a_task_that_is_retried_after_a_bulk_cancel_waits_for_the_parents_of_its_update(world: World) -> None:
+    world.push("news", task("a", "old"))
+    world.fetcher(capacity=1)
+    world.push("news", task("parent", delay=50), replace(task("a", "new", **FORCE), depends_on=("parent",)))
+    operation = bulk(world, "cancel", filter=TaskFilter(states=["processing"]))
+    retry(world, "a")
+
+    assert told(undo(world, operation)).changed == 1
+    assert (state_of(world, "a"), body_of(world.show("a"))) == ("blocked", "old")
+
+
+def test_large_updates_make_the_steps_of_a_cancel_short(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk_steps, "UPDATES_BYTES", 0)
+    world.push("news", *[task(name) for name in "abc"])
+    world.fetcher(capacity=3)
+    world.push("news", *[task(name, priority=5, **FORCE) for name in "abc"])
+
+    operation = bulk(world, "cancel")
+    assert (operation.matched, len(rows(world))) == (3, 3)
+    undo(world, operation)
+
+    assert [(world.show(name).state, world.show(name).priority) for name in "abc"] == [("ready", 5)] * 3
 
 
 def test_an_undo_goes_through_the_projects_of_a_group(make_world: MakeWorld) -> None:
