@@ -23,7 +23,7 @@ import pytest
 import zmq
 
 from benchmarks.wrong_keys import loopback_sources
-from taskqueue import Client, RequestTimeout, Task, Unauthorised, Worker
+from taskqueue import Client, RequestRejected, RequestTimeout, Task, Unauthorised, Worker
 from taskqueue.access import access_file
 from taskqueue.access.key_file import KeyFile, make_key, server_key, write_new_key
 from taskqueue.client.connection.connection import present_key
@@ -418,7 +418,8 @@ def test_nothing_counts_that_a_busy_client_sends_after_its_key_was_revoked(keyed
         it.daemon.wait_for_log("key-revoked key=thief connections=1")
         client.daemon.show()  # what was being decided then has been
         (before,) = client.projects.list().items
-        assert isinstance(pushing.exception(WAIT_SECONDS), Unauthorised)
+        # A push on its way may be refused before its connection is cut.
+        assert isinstance(pushing.exception(WAIT_SECONDS), Unauthorised | RequestRejected)
         (after,) = client.projects.list().items
         assert after.counts == before.counts
 
@@ -583,7 +584,8 @@ def test_strangers_from_many_addresses_wait_while_a_client_from_a_known_one_is_s
         assert time.monotonic() < until, "no stranger had to wait"
         with ExitStack() as crowd:
             for _ in range(200):
-                crowd.enter_context(zmtp.raw(it.daemon.url, WAIT_SECONDS, next(sources)))
+                with suppress(ConnectionResetError):  # it may be cut before it knows that it is connected
+                    crowd.enter_context(zmtp.raw(it.daemon.url, WAIT_SECONDS, next(sources)))
             with it.client(key) as client:
                 assert client.push("p", "http://site/") in {"new", "ignored"}
     with it.client(key) as client:
