@@ -52,7 +52,7 @@ and what the turn writes must be in the set.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -685,7 +685,7 @@ class Judge:
             self._revoke(name)
             self._widen(name, WAITING)
             self.projects.fed(name.project)
-        self._flow_on(turn, numbers)
+        ended = self._flow_on(turn, numbers)
         self._look_at_failures(turn, numbers)
         self.ranks.begin(turn.kept.operations)
         greatest, handed = self._greatest, self.handed_to
@@ -695,7 +695,7 @@ class Judge:
         for old in turn.kept.old:
             self._write_old(Name(numbers[old.task.project], old.task.taskid), old.task, turn)
         self._check_changed(changed, turn)
-        self.undos.judge(turn)
+        self.undos.judge(turn, ended)
         self.edges.written(turn, numbers)
         if problem := wrong_failures(turn.kept):
             self._fail("A1", "", problem)
@@ -733,8 +733,8 @@ class Judge:
             return False
         return self.paces.setting(name.project, facts.overrides, "on_failure", None) is not None
 
-    def _flow_on(self, turn: Round, numbers: Mapping[int, str]) -> None:
-        """Judge tasks that flows have made or ended."""
+    def _flow_on(self, turn: Round, numbers: Mapping[int, str]) -> Set[Name]:
+        """Judge tasks that flows have made or ended; return those that cancels of flows have reached."""
         made, ended = self.flows.step(turn, numbers)
         for record in turn.kept.flows:
             self.projects.fed(numbers[record.project])
@@ -755,6 +755,7 @@ class Judge:
             self._revoke(name)
             self._widen(name, OVER)
             self._cancel(name)
+        return frozenset(ended)
 
     def _change(self, name: Name, operation: OperationRecord, *, surely: bool) -> None:
         """Apply an operation to the task, surely or maybe."""

@@ -3,8 +3,8 @@
 O1: a bulk operation changes each old task that it selects exactly once, and none that arrived later.
 
 O2: an undo gives each of these tasks back what it was, or makes it what a deferred update said, unless something else
-has been written of it since; and a task that has been handed out since stays as it is. What becomes of tasks that wait
-for one of these: see ``edges``.
+has been written of it since; and a task that has been handed out since stays as it is. The cancel of its flow may end a
+task in the turn in which it comes back. What becomes of tasks that wait for one of these: see ``edges``.
 
 Each step writes its progress, which says which tasks it has decided: those between two taskids. Their states before the
 turn are known; if the turn also did something else with a task, both results are allowed.
@@ -12,7 +12,7 @@ turn are known; if the turn also did something else with a task, both results ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -245,16 +245,21 @@ class Undos:
         elif (mark := marks.get(name)) is not None:
             journal.put(marks, name, Touch(mark.operation, True, mark.has_run or task.state == PROCESSING))
 
-    def judge(self, turn: Round) -> None:
+    def judge(self, turn: Round, ended: Collection[Name]) -> None:
         """Judge what became of the decided tasks, after the turn's writes.
 
         Of tasks that have run since, law S3 says that they stay: they may not become what they were.
+
+        Args:
+            ended: tasks of cancelled flows that this turn has reached, before the undo or after it.
         """
         attempts = turn.kept.attempts
         expired = {(kept.project, kept.taskid) for kept in attempts if kept.attempt.outcome == "expired"}
         for each in self._decided:
             held = self._truth.tasks.get(each.name)
-            if each.surely and held is not None and (held.number, each.name.taskid) not in expired:
+            if held is None or (each.name in ended and held.state == CANCELLED):
+                continue
+            if each.surely and (held.number, each.name.taskid) not in expired:
                 self._check_back(each, held, turn.now.wall)
 
     def _check_back(self, undone: Undone, held: Held, wall: float) -> None:
