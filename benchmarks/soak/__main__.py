@@ -1,6 +1,6 @@
 """Soak: an hour at half of the rate that the machine makes, with everything that happens to a daemon in months.
 
-    python -m benchmarks.soak                  an hour, and some minutes before and after it; 1 if it is not well
+    python -m benchmarks.soak                  an hour after a quarter of kills; 1 if it is not well
     python -m benchmarks.soak --minutes 3      whether it works; too short to say what is flat
     python -m benchmarks.soak --seed 7         other moments
     python -m benchmarks.soak --minutes 0.3 --warm-up 1 --rate 300 --workers 3
@@ -14,13 +14,13 @@ chooses:
 * a worker ends each second or so, by kill -9 while it holds tasks or in order, and another one takes its place;
 * the config is changed and read again;
 * the crew gets a new key, and the old one is refused;
-* in the first half, the daemon is killed (-9) or stopped and started. In the second half one process lives, so that a
-  leak shows.
+* in the first fifth, the daemon is killed (-9) or stopped and started. Then one process lives, so that a leak shows.
 
-Each 10 seconds the daemon's memory, descriptors and threads, the size of its store, the rate, and the latency of the
-prober (from its push to its waiting fetcher) are read. A trend is the median of the slopes between all pairs of samples
-(Theil 1950, Sen 1968): of the process from one sixth of its last life on, of everything else over all. It is flat if an
-hour of it adds no more than its bound.
+Each 10 seconds the daemon's memory, descriptors, threads and CPU, the size of its store, the rate, and the latency of
+the prober (from its push to its waiting fetcher) are read. A trend is the median of the slopes between all pairs of
+samples (Theil 1950, Sen 1968): of the store and the rate over all, of everything else from one sixth of the last
+process's life on, because a process that has just started is small and fast. It is flat if an hour of it adds no more
+than its bound.
 
 At the end nothing waits any more, and each acknowledged push must have one acknowledged success. One task in 5,000 is
 kept; all of them are looked up.
@@ -83,9 +83,11 @@ FINISH_SECONDS: Final = 10.0
 """Time from a new key to the refusal of the old one."""
 RESTARTS: Final = 12
 """Kills and stops of the daemon."""
+RESTARTING: Final = 1 / 5
+"""Part of the soak in which they happen."""
 LONG_ENOUGH_MINUTES: Final = 30.0
 """Length of a soak whose trends are judged."""
-ROWS: Final = 12
+ROWS: Final = 15
 LOOKED_UP: Final = 500
 
 CONFIG: Final = """
@@ -131,8 +133,9 @@ FIGURES: Final = {
     "descriptors": (Column("descriptors", "descriptors"), Bound(0.0, 10, of_process=True)),
     "threads": (Column("threads", "threads"), Bound(0.0, 1, of_process=True)),
     "store": (Column("store", "store", "MB", 1), Bound(0.1)),
-    "p50": (Column("p50", "latency p50", "ms", 2), Bound(0.2)),
-    "p99": (Column("p99", "latency p99", "ms", 2), Bound(0.5)),
+    "cpu": (Column("cpu", "CPU", "% of a core", 1), Bound(0.1, of_process=True)),
+    "p50": (Column("p50", "latency p50", "ms", 2), Bound(0.2, of_process=True)),
+    "p99": (Column("p99", "latency p99", "ms", 2), Bound(0.5, of_process=True)),
     "rate": (Column("rate", "lifecycles", "/s"), Bound(0.05, sign=-1)),
 }
 
@@ -178,7 +181,7 @@ def main() -> int:
 
 def parse() -> argparse.Namespace:
     made = parser(__doc__, rounds=1)
-    made.add_argument("--minutes", type=float, default=60.0)
+    made.add_argument("--minutes", type=float, default=75.0)
     made.add_argument("--seed", type=int, default=1)
     made.add_argument("--warm-up", type=float, default=WARM_UP_SECONDS, help="seconds before the first sample")
     made.add_argument("--rate", type=float, help="lifecycles per second; default: half of what is measured")
@@ -346,6 +349,7 @@ class Soak:
         self._is_rotating = False
         self._began_at = self._sampled_at = 0.0
         self._done = 0
+        self._cpu = 0.0
 
     def run(self, warm_up: float) -> None:
         """Warm up, then let everything happen, until nothing waits at the end."""
@@ -353,6 +357,7 @@ class Soak:
         self._waits.clear()
         self._began_at = self._sampled_at = time.monotonic()
         self._done = self._crew.ledger.total_done()
+        self._cpu = processes.cpu_seconds(self._daemon.pid)
         self._go_on(self._seconds, [self._sample, self._reload, self._rotate, self._restart])
         self._crew.stop_pushing()
         self._drain()
@@ -415,6 +420,7 @@ class Soak:
 
     def _sample(self) -> float:
         now, done, pid = time.monotonic(), self._crew.ledger.total_done(), self._daemon.pid
+        cpu, passed = processes.cpu_seconds(pid), now - self._sampled_at
         waits = self._waits or [self._sample_seconds]
         self.longest = max(self.longest, *waits)
         late = sorted(1000 * each for each in corrected(waits))
@@ -424,12 +430,13 @@ class Soak:
             "descriptors": len(os.listdir(f"/proc/{pid}/fd")),
             "threads": len(os.listdir(f"/proc/{pid}/task")),
             "store": self._daemon.disk_bytes() / 1e6,
+            "cpu": 100 * (cpu - self._cpu) / passed,
             "p50": quantile(late, 0.5),
             "p99": quantile(late, 0.99),
-            "rate": (done - self._done) / (now - self._sampled_at),
+            "rate": (done - self._done) / passed,
         }
         self.samples.append(Sample((now - self._began_at) / 60, self.starts.total(), figures))
-        self._sampled_at, self._done = now, done
+        self._sampled_at, self._done, self._cpu = now, done, cpu
         return self._sample_seconds
 
     def _reload(self) -> float:
@@ -449,8 +456,9 @@ class Soak:
         return self._chance.uniform(*ROTATE_SECONDS)
 
     def _restart(self) -> float:
-        """Kill or stop the daemon and start it, in the first half."""
-        if time.monotonic() > self._began_at + self._seconds / 2:
+        """Kill or stop the daemon and start it, while RESTARTING."""
+        seconds = self._seconds * RESTARTING
+        if time.monotonic() > self._began_at + seconds:
             return inf
         if self._chance.random() < 0.5:
             self._daemon.kill()
@@ -460,7 +468,8 @@ class Soak:
             self.starts["stopped"] += 1
         self._daemon.start()
         self._daemon.wait()
-        return max(2 * self._sample_seconds, self._seconds / 2 / RESTARTS * self._chance.uniform(0.5, 1.5))
+        self._cpu = 0.0
+        return max(2 * self._sample_seconds, seconds / RESTARTS * self._chance.uniform(0.5, 1.5))
 
     def _drain(self) -> None:
         """Wait until nothing waits, or nothing has moved for DRAIN_SECONDS."""

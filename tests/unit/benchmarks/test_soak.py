@@ -108,7 +108,7 @@ def test_figures_of_the_process_are_those_of_its_last_life() -> None:
     assert found["store"] > 0
 
 
-def test_samples_make_twelve_rows_by_minute() -> None:
+def test_samples_make_fifteen_rows_by_minute() -> None:
     rows = reported(samples(0.0), 60).result.rows
 
-    assert [row.label for row in rows] == [str(minute) for minute in range(5, 61, 5)]
+    assert [row.label for row in rows] == [str(minute) for minute in range(4, 61, 4)]
