@@ -10,7 +10,9 @@ because it may have lost changes since.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from taskqueue.errors import ConfigError, Damaged, SettingError
@@ -109,9 +111,23 @@ class StoreOpener:
         return store
 
     def _refuse_gone(self, path: str) -> None:
-        """Refuse a folder that has lost its store; opening it would make an empty one."""
-        if self._was_open and not is_store(path):
-            raise Damaged(f"{path}: the store is gone: the folder has no CURRENT any more; restore it from a backup")
+        """Refuse a folder that has lost its store; opening it would make an empty one.
+
+        A file beside the folder lets the next process refuse, too: containers start it again after any exit status.
+        """
+        mark = Path(f"{path}.gone")
+        if is_store(path):
+            mark.unlink(missing_ok=True)
+            return
+        if self._was_open:
+            with suppress(OSError):
+                mark.touch()
+        elif not mark.exists():
+            return
+        raise Damaged(
+            f"{path}: the store is gone: the folder has no CURRENT any more; restore it from a backup, "
+            f"or remove {mark} to begin with an empty store"
+        )
 
     def _open_database(self, config: Config) -> PostgresStore:
         said = config.store

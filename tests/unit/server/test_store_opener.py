@@ -58,6 +58,33 @@ def test_a_folder_that_is_gone_is_not_made_anew_by_the_process_that_had_its_stor
     assert not (tmp_path / "store").exists()
 
 
+def test_a_folder_that_is_gone_is_not_made_anew_by_a_later_process_until_the_operator_says_so(tmp_path: Path) -> None:
+    config = msgspec.convert({"store": {"path": str(tmp_path / "store")}}, Config)
+    opener = StoreOpener(False, Meters())
+    opener.open(config).close()
+    shutil.rmtree(tmp_path / "store")
+    with pytest.raises(Damaged):
+        opener.probe(config)
+
+    with pytest.raises(Damaged, match=r"remove .*/store\.gone to begin with an empty store"):
+        StoreOpener(False, Meters()).open(config)
+    (tmp_path / "store.gone").unlink()
+    StoreOpener(False, Meters()).open(config).close()
+
+
+def test_a_store_that_is_back_is_opened(tmp_path: Path) -> None:
+    config = msgspec.convert({"store": {"path": str(tmp_path / "store")}}, Config)
+    opener = StoreOpener(False, Meters())
+    opener.open(config).close()
+    (tmp_path / "store").rename(tmp_path / "aside")
+    with pytest.raises(Damaged):
+        opener.probe(config)
+    (tmp_path / "aside").rename(tmp_path / "store")
+
+    StoreOpener(False, Meters()).open(config).close()
+    assert [each.name for each in tmp_path.iterdir()] == ["store"]
+
+
 def test_a_probe_leaves_nothing_behind(tmp_path: Path) -> None:
     opener = StoreOpener(False, Meters())
 
