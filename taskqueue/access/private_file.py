@@ -100,6 +100,8 @@ def flaw_of(owner: int, mode: int, reader: int) -> str:
     Root may have given a file of its own to the reader's group. systemd passes credentials on like that: it gives the
     reader an access list, of which the mode, 0440, shows only the mask. Kubernetes does so with its fsGroup.
     """
+    if reader == 0 != owner:
+        return f"belongs to user {owner}; run this as that user, and keep it the owner of"
     if owner not in (reader, 0):
         return f"belongs to user {owner}, who could let anyone in; make yourself its owner: chown {reader}"
     allowed = stat.S_IRGRP if owner != reader else 0

@@ -50,6 +50,11 @@ def test_a_file_of_another_user_is_not_private() -> None:
     assert "belongs to user 1001" in flaw_of(ANOTHER, 0o600, READER)
 
 
+def test_root_is_told_to_become_the_owner_of_a_file_not_to_take_it() -> None:
+    assert "run this as that user" in flaw_of(ANOTHER, 0o600, ROOT)
+    assert "chown" not in flaw_of(ANOTHER, 0o600, ROOT)
+
+
 def test_a_link_to_a_private_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "..data").mkdir()
     (tmp_path / "..data" / "web1.key").write_text("secret")
