@@ -107,13 +107,14 @@ def needed() -> list[str]:
     return ["mypy[mypyc] >= 2.4", *(line for line in lines if line and not line.startswith("#"))]
 
 
-def manual() -> list[tuple[str, list[str]]]:
-    """Manual pages and completions of shells, by folder, if ``make manual`` has made them."""
-    paths = [path for path in sorted(Path("share").rglob("*")) if path.is_file()]
-    return [(str(path.parent), [str(path)]) for path in paths]
+def shared() -> list[tuple[str, list[str]]]:
+    """Units of systemd; and manual pages and completions of shells, if ``make manual`` has made them; by folder."""
+    units = [str(path) for path in sorted(Path("conf").glob("taskqueue*")) if path.suffix != ".toml"]
+    manual = [path for path in sorted(Path("share").rglob("*")) if path.is_file()]
+    return [("share/taskqueue", units), *((str(path.parent), [str(path)]) for path in manual)]
 
 
-ALWAYS = {"long_description": description(), "project_urls": project_urls(), "data_files": manual()}
+ALWAYS = {"long_description": description(), "project_urls": project_urls(), "data_files": shared()}
 """What is not in setup.cfg of every build."""
 
 if os.environ.get("TASKQUEUE_COMPILE") != "1":

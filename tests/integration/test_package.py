@@ -126,7 +126,7 @@ def test_the_archive_of_the_sources_has_every_file_and_is_what_a_wheel_is_built_
     assert {name.partition("/")[0] for name in packed} >= {"conf", "docs", "examples", "taskqueue", "tests", "tools"}
 
 
-def test_the_wheel_has_modules_pages_scripts_the_default_config_the_types_the_manual_and_the_licence(
+def test_the_wheel_has_modules_pages_scripts_the_default_config_units_types_the_manual_and_the_licence(
     wheel: Path,
 ) -> None:
     with ZipFile(wheel) as archive:
@@ -140,6 +140,8 @@ def test_the_wheel_has_modules_pages_scripts_the_default_config_the_types_the_ma
     data = {name.partition(".data/data/")[2] for name in names} - {""}
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name and ".data/" not in name} == {"taskqueue"}
     assert data >= {"share/man/man1/taskqueue.1", "share/man/man1/taskqueue-work.1", *SHELL_FILES}
+    units = {"taskqueue.service", "taskqueue-worker@.service", "taskqueue.sysusers", "taskqueue.tmpfiles"}
+    assert {Path(each).name for each in data if each.startswith("share/taskqueue/")} == units
     assert config == (ROOT / "conf" / "taskqueue.toml").read_bytes()
     assert licence == (ROOT / "LICENSE").read_bytes()
 

@@ -85,8 +85,11 @@ def test_the_unit_s_command_reports_that_it_serves_lives_reloads_and_stops(
     assert service.wait(WAIT_SECONDS) == 0
 
 
-def test_the_reload_of_the_unit_is_the_daemon_s_signal() -> None:
-    assert setting_of(UNITS[0], "ExecReload") == "/bin/kill -HUP $MAINPID"
+def test_the_reload_of_the_unit_checks_the_config_before_it_signals_the_daemon() -> None:
+    check, signalled = re.findall(r"^ExecReload=(.*)$", UNITS[0].read_text(), re.MULTILINE)
+
+    assert check == f"{INSTALLED} config check {shlex.split(setting_of(UNITS[0], 'ExecStart'))[-1]}"
+    assert signalled == "/bin/kill -HUP $MAINPID"
 
 
 def test_the_daemon_s_unit_lets_it_give_its_socket_file_to_a_group() -> None:

@@ -185,11 +185,10 @@ class Production(Walk):
         self.expect(said.startswith("READY=1"), said.partition("STATUS=")[2])
 
     def reload_service(self) -> None:
-        """Do what ExecReload says."""
+        """Do what ExecReload says last; before, it checks the file of an installed daemon."""
         assert self._service is not None
-        subprocess.run(
-            shlex.split(setting_of(UNIT, "ExecReload").replace("$MAINPID", str(self._service.pid))), check=True
-        )
+        reload = settings_of(UNIT, "ExecReload")[-1].replace("$MAINPID", str(self._service.pid))
+        subprocess.run(shlex.split(reload), check=True)
 
     def stop_service(self, *, is_killed: bool = False) -> None:
         """Stop the daemon, or kill it."""
@@ -204,11 +203,16 @@ class Production(Walk):
             self._notified.settimeout(WAIT_SECONDS)
 
 
+def settings_of(unit: Path, name: str) -> list[str]:
+    """Return all values of a setting of a unit, one at least."""
+    found = re.findall(rf"^{name}=(.*)$", unit.read_text(), re.MULTILINE)
+    assert found, f"{unit}: {name}"
+    return found
+
+
 def setting_of(unit: Path, name: str) -> str:
     """Return the first value of a setting of a unit."""
-    found = re.search(rf"^{name}=(.*)$", unit.read_text(), re.MULTILINE)
-    assert found is not None, f"{unit}: {name}"
-    return found[1]
+    return settings_of(unit, name)[0]
 
 
 def guesses_of(words: tuple[str, ...]) -> list[str]:
