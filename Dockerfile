@@ -4,7 +4,7 @@ WORKDIR /sources
 COPY setup.py setup.cfg pyproject.toml MANIFEST.in README.md LICENSE ./
 COPY conf conf
 COPY taskqueue taskqueue
-RUN TASKQUEUE_COMPILE=1 pip wheel --no-cache-dir --wheel-dir /wheels '.[web,robots]'
+RUN TASKQUEUE_COMPILE=1 pip wheel --no-cache-dir --wheel-dir /wheels '.[web,robots,postgres]'
 
 FROM python:3.13-slim-bookworm
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
@@ -22,6 +22,6 @@ ENV TASKQUEUE_BIND=tcp://*:7400 \
 VOLUME /data
 EXPOSE 7400 7401
 # Of a daemon; a worker has none.
-HEALTHCHECK --interval=30s --timeout=15s --start-period=10m CMD ["taskqueue", "status", "--timeout", "10s"]
+HEALTHCHECK --interval=30s --timeout=15s --start-period=10m CMD ["taskqueue", "status", "--limit", "1", "--timeout", "10s"]
 ENTRYPOINT ["taskqueue"]
 CMD ["daemon", "start"]

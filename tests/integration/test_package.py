@@ -349,10 +349,11 @@ def test_what_compose_file_and_manifests_name_is_there() -> None:
 def test_the_key_of_the_workers_manifest_is_where_they_look_and_private() -> None:
     *_, workers = yaml.safe_load_all((ROOT / "conf" / "kubernetes.yaml").read_text())
     spec = workers["spec"]["template"]["spec"]
-    (working,), (volume,), by = spec["containers"], spec["volumes"], spec["securityContext"]
-    (mount,), variables = working["volumeMounts"], {each["name"]: each["value"] for each in working["env"]}
+    (working,), by = spec["containers"], spec["securityContext"]
+    (volume,) = (each for each in spec["volumes"] if "secret" in each)
+    (mount,) = (each for each in working["volumeMounts"] if each["name"] == volume["name"])
+    variables = {each["name"]: each["value"] for each in working["env"]}
 
-    assert mount["name"] == volume["name"]
     assert Path(variables["TASKQUEUE_KEY"]).parent == Path(mount["mountPath"])
     # The file is root's, and its group fsGroup, which may read it.
     assert by["fsGroup"] == by["runAsGroup"]
