@@ -154,7 +154,7 @@ def figures(results: Sequence[Result]) -> Mapping[str, Figure]:
     made = [
         Figure("A", "daemon CPU of a page, in single calls", value("lifecycle-cpu", OURS, "cpu_1"), "µs", "lifecycle"),
         Figure("B", "daemon CPU of a link, of 30 million known", value("growth", looked, "lookup_cpu"), "µs", "growth"),
-        Figure("C", "memory of the daemon, at most", peak, "MB", "growth`, `idle"),
+        Figure("C", "memory of the daemon, the more of both", peak, "MB", "growth`, `idle"),
         Figure("D", "disk of a known task without url and body", value("sizing", BARE, "disk"), "B", "sizing"),
         Figure("E", "disk of a task with a body of 300 bytes", value("growth", most, "disk"), "B", "growth"),
         Figure("F", "messages of a page", messages(SINGLE), "B", "sizing"),
