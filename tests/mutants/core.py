@@ -11,6 +11,7 @@ from taskqueue.core import turn as turn_module
 from taskqueue.core.model import cron_times, session
 from taskqueue.core.model.changes import Changes
 from taskqueue.core.model.edges import PropagationKind
+from taskqueue.core.model.fair_queue import FairQueue
 from taskqueue.core.model.hashes import Derived, derive
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import ListRef
@@ -45,6 +46,7 @@ RETRIES: Final = "unit/core/rules/test_retry_count.py"
 GRAPHS: Final = "unit/core/rules/test_cron_graphs.py"
 UNDO: Final = "unit/core/rules/test_undo.py"
 IMPORT: Final = "unit/core/rules/test_project_import.py"
+BEST: Final = "unit/core/rules/test_fetcher_priority.py"
 BESIDE_MODEL: Final = (
     "properties/test_scheduler.py::test_slow_tasks_and_bursts_of_errors_are_events_when_the_model_says_so"
 )
@@ -114,6 +116,10 @@ def _unlisted_although_it_has_a_job(replace: Replace) -> None:
         return wait
 
     original = replace(TaskQueue, "lease", lease)
+
+
+def _never_parted(replace: Replace) -> None:
+    replace(FairQueue, "part", lambda self, project: None)
 
 
 def _slow_for_ever(replace: Replace) -> None:
@@ -695,6 +701,15 @@ MUTANTS: Final = (
         "a task of a job that is dispatched in the turn that makes it is not counted",
         _unlisted_although_it_has_a_job,
         ("unit/core/rules/test_jobs.py::test_a_task_of_a_job_that_is_dispatched_in_the_turn_that_makes_it_is_counted",),
+    ),
+    Mutant(
+        "a project that can dispatch again is not offered to all fetchers anew",
+        _never_parted,
+        (
+            f"{BEST}::test_a_project_that_has_tokens_again_is_no_worse_fetchers_before_a_better_one_is_asked",
+            f"{BEST}::test_a_task_whose_body_was_read_while_its_project_had_no_tokens_goes_to_the_best",
+            f"{BEST}::test_a_fetcher_that_came_while_a_project_was_closed_gets_its_tasks_before_worse_ones",
+        ),
     ),
     Mutant(
         "slow tasks of a project count after their end",

@@ -13,8 +13,8 @@ Of the rings with work, the first is the one whose best waiting fetcher has the 
 fetcher. Equal rings take turns, and so do equal fetchers. So each task goes to the best fetcher that could take it:
 
 1. Each fetcher that could take a task of a project is in a ring with that project; a better one would be served first.
-   A project with nothing more to give leaves the rings one by one, as it is visited there. If it can give
-   tasks again before it has left the last one, it has *parted*: it is offered to all anew before it gives any.
+   A project that can't give a task leaves the rings one by one, as it is visited there, and is in no ring that is made
+   meanwhile. So it has *parted*: if it can give tasks again, it is offered to all anew before it gives any.
 2. Whether a fetcher may have a task shows when it is offered. A project whose next tasks all fetchers in front *refuse*
    waits until they have taken all other tasks, or are full; then it is offered to those behind them.
 
@@ -283,11 +283,11 @@ class FairQueue:
         return wanted
 
     def part(self, project: Project) -> None:
-        """Record that the project has nothing more to give, and leaves the ring that is being served."""
+        """Record that the project can't give a task now, and that a ring of its fetchers is without it."""
         self._parted.add(project.number)
 
     def has_parted(self, project: Project) -> bool:
-        """Return whether the project has left a ring since it was offered to all."""
+        """Return whether a ring may be without the project, because it could not give a task."""
         return project.number in self._parted
 
     def remove(self, project: Project) -> None:

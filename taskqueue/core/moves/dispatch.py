@@ -275,7 +275,8 @@ class Dispatch:
         if project.queue.is_behind(self._now.wall):
             self._leave(ring, project, session)
             return 0
-        if self._state.fair_queue.has_parted(project) and may_give(self._turn, project):
+        parted = self._state.fair_queue.has_parted(project)
+        if parted and may_give(self._turn, project) and not await_body(self._state, project):
             self._state.fair_queue.offer(project)
             return 0
         if self._state.memory.leases + count > self._at_one:
@@ -290,9 +291,8 @@ class Dispatch:
         self._left -= taken
         if session.peer in self._held:
             self._held[session.peer] += taken
-        awaits = await_body(self._state, project)
-        more = not awaits and may_give(self._turn, project)
-        if not more and not awaits:
+        more = not await_body(self._state, project) and may_give(self._turn, project)
+        if not more:
             self._state.fair_queue.part(project)
         if more and (self._passed_over or self._refused) and self._all_refuse(ring, project, taken):
             self._set_aside(ring, project)

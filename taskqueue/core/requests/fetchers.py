@@ -271,6 +271,8 @@ def _enrol(turn: TurnState, session: Session, names: Sequence[str] | None) -> No
         for project in _wanted_by(state, names):
             if may_give(turn, project):
                 ring.offer(project)
+            else:
+                state.fair_queue.part(project)
 
 
 def _wanted_by(state: State, names: Sequence[str] | None) -> Iterable[Project]:

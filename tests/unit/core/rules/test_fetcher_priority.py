@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from taskqueue.protocol.fetchers import Fetchers, FetchersReply, Hello
+from taskqueue.core.moves.memory_limits import HEAVY_BYTES
+from taskqueue.protocol.fetchers import Fetchers, FetchersReply, Hello, Release
 from taskqueue.settings.settings import Layer
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
+from tests.unit.core.rules.conftest import HOUR
 from tests.unit.core.rules.test_crashes import SILENCE, names
 
 
@@ -231,6 +233,56 @@ def test_a_project_that_has_tokens_again_is_no_worse_fetchers_before_a_better_on
     world.settle()
 
     assert (best.taken[-1], low.taken) == ("n2", [])
+
+
+def test_a_task_whose_body_was_read_while_its_project_had_no_tokens_goes_to_the_best(make_world: MakeWorld) -> None:
+    projects: dict[str, Layer] = {
+        "news": {"rate": 0.1, "burst": 2.0},
+        "shop": {},
+        "wiki": {"retry_delay": [1000.0]},
+    }
+    world = make_world(projects=projects, turn_tasks=2)
+    world.fetcher(2, ["wiki"], "busy")
+    world.push("wiki", task("w1", timeout=9), task("w2", timeout=9))
+    first = world.fetcher(1, ["news"], "first", 0)
+    world.push("news", task("large", body="x" * HEAVY_BYTES))
+    low = world.fetcher(1, ["news", "shop"], "low", 0)
+    world.push("shop", task("s"))
+    best = world.fetcher(9, ["news"], "best", 1)
+    first.hello(capacity=0)
+    # The last token is for n; then the body of the other task is read again.
+    returned = Release(session="first", n=world.n(), leases=first.leases("large"))
+    world.turn(returned, world.new_tasks("news", task("n", priority=9)))
+    world.settle()
+    assert (best.taken, low.taken) == (["n"], ["s"])
+
+    # The next turn can only process the ends of two leases.
+    world.elapsed += 11
+    world.turn(low.answers(low.finished("s")))
+    world.settle()
+
+    assert (best.taken, low.taken) == (["n", "large"], ["s"])
+
+
+def test_a_fetcher_that_came_while_a_project_was_closed_gets_its_tasks_before_worse_ones(
+    make_world: MakeWorld,
+) -> None:
+    projects: dict[str, Layer] = {"news": {"active": "22:00-23:00 UTC"}, "shop": {}, "wiki": {}}
+    world = make_world(projects=projects, turn_tasks=1)
+    low = world.fetcher(1, ["news", "shop"], "low", 0)
+    world.push("shop", task("s"))
+    world.push("news", task("n"))
+    world.wall_step += HOUR
+    world.do("pause", "wiki", seconds=1.0)
+    best = world.fetcher(1, ["news"], "best", 1)
+    assert (best.taken, low.taken) == ([], ["s"])
+
+    # The next turn can only process the end of the pause.
+    world.wall_step += 23 * HOUR
+    world.turn(low.answers(low.finished("s")))
+    world.settle()
+
+    assert (best.taken, low.taken) == (["n"], ["s"])
 
 
 def test_a_fetcher_whose_connection_may_have_no_more_is_passed_over_for_the_next_best(make_world: MakeWorld) -> None:
