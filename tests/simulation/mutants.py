@@ -852,6 +852,15 @@ def _newcomers_wait_behind(replace_: Replace) -> None:
     original = replace_(WaitingLine, "enter", enter)
 
 
+def _rests_for_a_minute(replace_: Replace) -> None:
+    def hand_back(self: Session, count: int, now: Boot) -> float:
+        until: float = original(self, count, now)
+        self.rest_until = now + 60 if until else until
+        return self.rest_until
+
+    original = replace_(Session, "hand_back", hand_back)
+
+
 # ---------------------------------------------------------------------------------------- who waits for whom
 
 
@@ -1140,6 +1149,7 @@ MUTANTS: Final = (
     Mutant("sets of wishes take turns, in spite of priorities", "P1", _rings_only_rotate, crewed=True),
     Mutant("the next in the line is the worst", "P1", _next_in_line_is_the_worst, crewed=True),
     Mutant("newcomers wait behind the front", "P1", _newcomers_wait_behind, crewed=True),
+    Mutant("a fetcher that hands tasks back rests for a minute", "L2 P1", _rests_for_a_minute, crewed=True),
     Mutant(
         "of two parents that end in one turn one is forgotten", "G2 G4", _second_parent_of_a_turn_forgotten, graphs=True
     ),

@@ -2,7 +2,8 @@
 
 Dispatches of a turn have growing numbers. A fetcher *surely waited* for one if by its own hello, and counting its
 earlier tasks, it had a free place and wanted the project. Fetchers that may rest or drain need not have waited; a
-suspect need not be for every fetcher.
+suspect need not be for every fetcher. A rest has surely ended when the scheduler sleeps after its longest time: as long
+as each turn leaves due work to the next, the end of the rest may be a part of that.
 
 A due task is ready in the turn that dispatches a task of its project that it has to go before: one of a lower priority,
 or of the same priority and younger. A project with too many due tasks for a turn dispatches nothing.
@@ -16,11 +17,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from math import inf
 from typing import Any, Final, NamedTuple
 
 from taskqueue.core.model.records import OperationRecord
-from taskqueue.core.model.session import REST_MOST_SECONDS
 from taskqueue.core.model.task import DELAYED, PROCESSING, READY, SEQ_BITS, Move, key_time
 from tests.simulation.paces import Paces
 from tests.simulation.tasks import FETCHER_TIMEOUT
@@ -146,9 +145,8 @@ class Ranks:
     def _surely_waits(self, session: str) -> bool:
         """Whether the fetcher would have got a task, if it had room."""
         now, truth = self._world.clock.now, self._truth
-        may_rest = truth.released_at.get(session, -inf) + REST_MOST_SECONDS > now - EPSILON
         is_heard = truth.heard_at[session] + FETCHER_TIMEOUT > now + EPSILON
-        return is_heard and not may_rest and not truth.draining.get(session)
+        return is_heard and session not in truth.released_at and not truth.draining.get(session)
 
     def _room(self, session: str) -> int:
         """Count the further tasks that the fetcher would surely take after the turn."""

@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from taskqueue.core.model.records import WriteSet
+from taskqueue.core.model.session import REST_MOST_SECONDS
 from taskqueue.core.model.task import BLOCKED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
 from taskqueue.settings.settings import CoreConfig
 from tests.simulation.client import Client
 from tests.simulation.laws import Round
 from tests.simulation.play import Play, play
+from tests.simulation.ranks import HandOut
 from tests.simulation.sleep import SPINS
-from tests.simulation.truth import Held, Name
+from tests.simulation.truth import Facts, Held, Name
 from tests.simulation.world import Violation, Weather
 
 CALM = Weather(turn_seconds=1.0, sync_seconds=0.01)
@@ -130,6 +132,30 @@ def test_a_delayed_task_may_wait_until_a_clock_that_was_put_back_shows_its_time(
     assert one.run().seconds > 5000
 
 
+@pytest.mark.parametrize("seed", [6010, 6023])
+def test_a_fetcher_that_handed_tasks_back_may_rest_as_long_as_turns_leave_due_work_behind(seed: int) -> None:
+    play(seed, crewed=True)
+
+
+def test_a_fetcher_rests_no_longer_when_the_scheduler_sleeps() -> None:
+    one = _undisturbed()
+    truth = one.judge.truth
+    truth.projects["p0"] = Facts(1, "running", {})
+    one.world.clock.now = 2 * REST_MOST_SECONDS
+    for session, priority in (("best", 1), ("low", 0)):
+        one.judge.ranks.stated(session, {"priority": priority})
+        truth.facts[session] = 1, 1, None
+        truth.takers[session] = True
+        truth.heard_at[session] = one.world.clock.now
+    truth.released_at["best"] = 0.0
+
+    _turn(one, awake=True)
+    _hand_to_low(one)
+    _turn(one, awake=False)
+    with pytest.raises(Violation, match="P1"):
+        _hand_to_low(one)
+
+
 def _undisturbed() -> Play:
     """Make a world without faults."""
     return Play(0, weather=CALM)
@@ -161,6 +187,12 @@ def _hear(one: Play, *exchanges: tuple[dict[str, Any], dict[str, Any]]) -> None:
 def _hold(one: Play, state: int) -> None:
     """Put the task that is pushed first into that state, without a lease."""
     one.judge.truth.tasks[Name("g0", "a")] = Held(number=4, state=state, token=0, key=0)
+
+
+def _hand_to_low(one: Play) -> None:
+    """Judge a turn that dispatches a task to the fetcher low."""
+    one.judge.ranks.handed(HandOut(1, Name("p0", "a"), "low", is_suspect=False))
+    one.judge.ranks.turned(one.world.machine.now().wall)
 
 
 def _turn(one: Play, *, awake: bool, heard: bool = False, did: bool = False) -> None:

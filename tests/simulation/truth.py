@@ -219,7 +219,7 @@ class Truth:
         running: by session, tokens that it says it runs, unless it has ended their leases itself since.
         mentioned: by session, tokens that it has mentioned, or may not have seen yet, likewise; with their selects.
         unnamed: by session, hung places that it states beyond the tokens that it runs.
-        released_at: by session, true time at which it last handed tasks back.
+        released_at: by session, true time at which it last handed tasks back, unless its rest has surely ended since.
         takers: sessions that have said hello and have not been silent for too long since.
         heard_at: by session, true time at which it was heard last.
         forgotten_at: true time at which an old finished task was forgotten.
