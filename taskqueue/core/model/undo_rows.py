@@ -28,6 +28,7 @@ HELD_BACK: Final = 1
 TIMED_OUT: Final = 2
 KEEPS_TOKEN: Final = 8
 DROPPED: Final = 16
+MADE_DUE: Final = 32
 """Bits of ``UndoRow.flags``."""
 
 
@@ -40,7 +41,7 @@ class UndoRow(Struct, array_like=True, gc=False):
     Attributes:
         state: its state.
         flags: HELD_BACK, TIMED_OUT and DROPPED as in the task; KEEPS_TOKEN if it has not got the page's token, because
-            it may be running.
+            it may be running; MADE_DUE if a reschedule made it due at once.
         exetime: unix seconds before which it was not to run; of a finished task, at which it had ended.
         put_off: times in a row that its fetcher had put it off.
     """

@@ -31,7 +31,7 @@ from taskqueue.core.model.task import (
     came_within,
     key_time,
 )
-from taskqueue.core.model.undo_rows import UndoPage
+from taskqueue.core.model.undo_rows import MADE_DUE, UndoPage
 from taskqueue.core.moves import undo_rows
 from taskqueue.core.moves.push import cancel, revive
 from taskqueue.core.state import State
@@ -198,6 +198,8 @@ def _change(turn: TurnState, project: Project, task: Task, record: OperationReco
         state.want_held(project, task)
     else:
         _reschedule(turn, project, task, record.progress.exetime or 0.0)
+        if rows is not None and not task.exetime:
+            rows.rows[-1].flags |= MADE_DUE
         state.want_held(project, task)
     if rows is not None and not keeps_token:
         task.token = rows.token

@@ -55,6 +55,7 @@ from taskqueue.core.model.undo_rows import (
     DROPPED,
     HELD_BACK,
     KEEPS_TOKEN,
+    MADE_DUE,
     PARENTS_LATER,
     PARENTS_NOW,
     TIMED_OUT,
@@ -344,7 +345,8 @@ def _is_unchanged(cursor: UndoCursor, task: Task, page: UndoPage, row: UndoRow, 
         return False
     if cursor.action == "retry":
         return task.state in (READY, BLOCKED) and not task.exetime
-    is_as_set = task.exetime == cursor.exetime or (not task.exetime and cursor.exetime <= now)
+    has_come = cursor.exetime <= now or row.flags & MADE_DUE != 0  # the clock may have been put back since
+    is_as_set = task.exetime == cursor.exetime or (has_come and not task.exetime)
     return task.state in LIVE and task.state != PROCESSING and is_as_set
 
 

@@ -355,6 +355,16 @@ def test_a_task_hurried_since_a_reschedule_keeps_its_time_and_one_that_fell_due_
     assert world.show("due").exetime == WALL + 900
 
 
+def test_tasks_that_were_made_due_get_their_times_back_also_if_the_clock_was_put_back_since(world: World) -> None:
+    world.push("news", task("a", delay=900), replace(task("b", delay=900), depends_on=("a",)))
+    operation = bulk(world, "reschedule", delay=0)
+    world.wall_step = -HOUR
+
+    assert undo(world, operation).matched == 2
+    assert [world.show(name).state for name in "ab"] == ["delayed", "blocked"]
+    assert [world.show(name).exetime for name in "ab"] == [WALL + 900, WALL + 900]
+
+
 def test_tasks_that_are_gone_since_are_counted(make_world: MakeWorld) -> None:
     world = make_world({"keep": {"cancelled": 50}}, projects={name: {"group": "g"} for name in ("news", "shop")})
     world.push("news", task("a"), task("b"))
