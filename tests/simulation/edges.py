@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from taskqueue.core.model.edges import PASSED, UNSATISFIED, Edge, Links, Mark, TaskRef
+from taskqueue.core.model.edges import OVERLOOKED, PASSED, UNSATISFIED, Edge, Links, Mark, TaskRef
 from taskqueue.core.model.rerun_set import LEFT
 from taskqueue.core.model.task import (
     BLOCKED,
@@ -204,9 +204,24 @@ class Edges:
     def failed(self, name: Name) -> None:
         """Record that the task has failed, or was cancelled or cleared."""
         for table in (self._truth.given, self._truth.given_later):
-            for child, given in list(table.items()):
-                if name in given.parents and name not in given.failed:
-                    self._put(table, child, given._replace(failed=given.failed | {name}))
+            for child in list(table):
+                self._note_failure(table, child, name)
+
+    def _note_failure(self, table: dict[Name, Given], child: Name, parent: Name) -> None:
+        given = table.get(child)
+        if given is not None and parent in given.parents and parent not in given.failed:
+            self._put(table, child, given._replace(failed=given.failed | {parent}))
+
+    def passed(self, turn: Round) -> None:
+        """Record parents that fail for good in this turn, for children that pass them in it: these may run at once."""
+        moves, attempts = turn.kept.moves, turn.kept.attempts
+        ended = {TaskRef(task.project, task.taskid) for task, *_ in moves if task.state in (FAILED, CANCELLED)}
+        ended |= {TaskRef(each.project, each.taskid) for each in attempts if each.attempt.outcome == "upstream"}
+        for edge, mark in turn.kept.edges.items():
+            if edge.parent in ended and mark is not None and mark.state in (PASSED, OVERLOOKED):
+                child, parent = self._name_of(edge.child), self._name_of(edge.parent)
+                self._note_failure(self._truth.given, child, parent)
+                self._note_failure(self._truth.given_later, child, parent)
 
     # ------------------------------------------------------------------------------------ what is written
 

@@ -687,6 +687,7 @@ class Judge:
             self.projects.fed(name.project)
         ended = self._flow_on(turn, numbers)
         self._look_at_failures(turn, numbers)
+        self.edges.passed(turn)
         self.ranks.begin(turn.kept.operations)
         greatest, handed = self._greatest, self.handed_to
         handed.clear()

@@ -23,7 +23,18 @@ from taskqueue.core.model import cron_times, flow, push_outcome
 from taskqueue.core.model.bucket import SharedBucket
 from taskqueue.core.model.changes import Changes
 from taskqueue.core.model.cron_times import DueTick
-from taskqueue.core.model.edges import ONLY, RUN, FoundEdge, FoundEdges, Links, Mark, TaskRef
+from taskqueue.core.model.edges import (
+    ONLY,
+    OVERLOOKED,
+    RUN,
+    FoundEdge,
+    FoundEdges,
+    FoundPropagation,
+    Links,
+    Mark,
+    Propagation,
+    TaskRef,
+)
 from taskqueue.core.model.fair_queue import FairQueue, Ring, WaitingLine
 from taskqueue.core.model.flow import FlowTable
 from taskqueue.core.model.heads import Head, Processing
@@ -906,6 +917,29 @@ def _children_of_failed_parents_run(replace_: Replace) -> None:
     original = replace_(propagation, "_fail", fail)
 
 
+def _retries_release_dead_letters(replace_: Replace) -> None:
+    def retry(turn: TurnState, project: Project, task: Task, how: Any, *args: Any) -> None:
+        original(turn, project, task, how, *args)
+        if how is not None:
+            turn.changes.note_end(task, "failed")
+
+    def tell(turn: TurnState, found: FoundPropagation) -> Propagation | None:
+        number = found.propagation.number
+        parent = turn.task_at(TaskRef(found.propagation.project, found.propagation.taskid))
+        if parent is None or parent.state not in LIVE:
+            return tell_failure(turn, found)
+        for each in found.edges.edges:
+            _, links, _ = propagation._unsatisfied(turn, each, number)
+            if links is not None and links.on_failure == ONLY:
+                links.needed = True
+                propagation._satisfy(turn, each, number, OVERLOOKED)
+        return propagation._rest(turn, found)
+
+    original = replace_(lease_end, "_retry", retry)
+    tell_failure = propagation._TELL["failed"]
+    replace_(propagation, "_TELL", {**propagation._TELL, "failed": tell})
+
+
 def _dead_letters_for_successes(replace_: Replace) -> None:
     replace_(Links, "is_unneeded", property(lambda links: False))
 
@@ -1157,6 +1191,7 @@ MUTANTS: Final = (
     Mutant("the child of a failed parent runs", "G1", _children_of_failed_parents_run, graphs=True),
     Mutant("a lease that runs out for the last time leads to no task", "F3", _timeouts_lead_to_no_task),
     Mutant("a failure leads to two tasks", "F3", _a_failure_leads_to_two_tasks),
+    Mutant("a task that is for failures runs before a retry", "G1", _retries_release_dead_letters, graphs=True),
     Mutant("a task that is for failures runs after successes", "G7", _dead_letters_for_successes, graphs=True),
     Mutant("dropped before all parents have ended", "G2 G7", _dropped_before_all_have_ended, graphs=True),
     Mutant("a task that was dropped makes its flow cancelled", "W2", _dropped_tasks_make_flows_cancelled, graphs=True),

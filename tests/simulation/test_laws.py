@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.model.records import WriteSet
+from taskqueue.core.model.edges import OVERLOOKED, UNSATISFIED, Edge, Mark, TaskRef
+from taskqueue.core.model.records import KeptAttempt, WriteSet
 from taskqueue.core.model.session import REST_MOST_SECONDS
 from taskqueue.core.model.task import BLOCKED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
+from taskqueue.protocol.choices import AttemptOutcome
+from taskqueue.protocol.values import Attempt
 from taskqueue.settings.settings import CoreConfig
 from tests.simulation.client import Client
 from tests.simulation.laws import Round
@@ -122,6 +125,18 @@ def test_what_was_cleared_and_pushed_again_in_one_turn_has_its_new_parents() -> 
         _hear(one, CLEARED, _pushed("a", "b"), _pushed("b", "a"))
 
 
+def test_a_task_for_failures_may_run_in_the_turn_in_which_its_parent_fails_with_a_parent_of_its_own() -> None:
+    _run_for_failure("upstream", OVERLOOKED)
+
+
+@pytest.mark.parametrize(("outcome", "edge"), [("failed", OVERLOOKED), ("upstream", UNSATISFIED)])
+def test_a_task_for_failures_breaks_the_law_if_its_parent_is_to_be_retried_or_not_overlooked(
+    outcome: AttemptOutcome, edge: int
+) -> None:
+    with pytest.raises(Violation, match="G1"):
+        _run_for_failure(outcome, edge)
+
+
 def test_a_delayed_task_may_wait_until_a_clock_that_was_put_back_shows_its_time() -> None:
     one = Play(0, weather=CALM, storm_seconds=10.0)
     one.world.machine.step(5000.0)
@@ -169,9 +184,20 @@ def _keeping(one: Play, seconds: float) -> CoreConfig:
 CLEARED = {"type": "project-do", "project": "g0", "action": "clear"}, {"type": "project-do-reply"}
 
 
-def _pushed(child: str, parent: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _run_for_failure(outcome: AttemptOutcome, edge: int) -> None:
+    """Let the judge see a turn in which an attempt of a task ends, and its child, which is for failures, runs."""
+    one, child, parent = _undisturbed(), TaskRef(4, "a"), TaskRef(4, "b")
+    one.judge.truth.projects["g0"] = Facts(4, "running", {})
+    _hear(one, _pushed("a", "b", on_parent_failure="only"))
+    attempt = KeptAttempt(*parent, 0, Attempt(0.0, outcome))
+    kept = WriteSet(attempts=[attempt], edges={Edge(child, parent): Mark(edge, 1)})
+    one.judge.edges.passed(Round(one.world.machine.now(), [], [], kept, True, [], []))
+    one.judge.edges.handed(Name("g0", "a"))
+
+
+def _pushed(child: str, parent: str, **fields: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Make a request for a task with a parent, and the reply that accepts it."""
-    item = {"taskid": child, "url": f"http://g0/{child}", "depends_on": [parent]}
+    item = {"taskid": child, "url": f"http://g0/{child}", "depends_on": [parent], **fields}
     return {"type": "new-task", "project": "g0", "tasks": [item]}, {"type": "new-task-reply", "outcomes": ["new"]}
 
 
