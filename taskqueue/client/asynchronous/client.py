@@ -36,7 +36,6 @@ from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
 from taskqueue.client.fetcher.intake import WAIT_SECONDS, Intake
 from taskqueue.client.fetcher.leases import EXTEND_MOST, KeptLeases, Leases, Relay, checked_extend_most
 from taskqueue.client.tasks.fetched import FetchFacts
-from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.notes import Notes
 from taskqueue.client.tasks.outbox import Outbox, in_future
 from taskqueue.client.tasks.parents import ParentPages
@@ -195,7 +194,7 @@ class AsyncClient:
             ValueError, TypeError: the arguments make no task; nothing was sent.
             RequestRejected: the daemon refuses the task, for example because the project is unknown.
         """
-        return await self._single_pushes.ask(push_of(project, new_task(url, **options)))
+        return await self._single_pushes.ask(push_of(project, url, options))
 
     async def push_many(
         self,
@@ -540,7 +539,7 @@ class AsyncClient:
         """
         self._exchange.open()
         outcome: asyncio.Future[PushOutcome] = asyncio.get_running_loop().create_future()
-        self._outbox.push(push_of(project, new_task(url, **options)), partial(in_future, outcome))
+        self._outbox.push(push_of(project, url, options), partial(in_future, outcome))
         return outcome
 
     def report_soon(

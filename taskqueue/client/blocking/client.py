@@ -30,7 +30,6 @@ from taskqueue.client.connection.exchange import KnownAs, R
 from taskqueue.client.fetcher.intake import WAIT_SECONDS, BlockingIntake
 from taskqueue.client.fetcher.leases import EXTEND_MOST
 from taskqueue.client.tasks.fetched import FetchFacts
-from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options
 from taskqueue.client.tasks.pushes import (
     BlockingBatchSender,
@@ -144,7 +143,7 @@ class Client:
             ValueError, TypeError: the arguments make no task; nothing was sent.
             RequestRejected: the daemon refuses the task, for example because the project is unknown.
         """
-        return self._single_pushes.ask(push_of(project, new_task(url, **options)))
+        return self._single_pushes.ask(push_of(project, url, options))
 
     def push_many(
         self,

@@ -29,7 +29,7 @@ from taskqueue.client.connection.background import Background, ThreadFuture
 from taskqueue.client.connection.batching import Batching
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.new_task import check_meant, new_task
-from taskqueue.client.tasks.push_options import OPTIONS, Duration, Moment
+from taskqueue.client.tasks.push_options import OPTIONS, Duration, Moment, PushOptions
 from taskqueue.errors import MessageTooLarge, RequestRejected
 from taskqueue.protocol.choices import NAME_WORDS, NEW_OUTCOMES, KnownState, PushOutcome
 from taskqueue.protocol.fields import MAX_EDGES, ProjectName
@@ -518,13 +518,16 @@ def single_pushes(exchange: Exchange) -> Batching[Push, PushOutcome]:
     return Batching(exchange, _size_of, _message, outcomes_of, send_alone)
 
 
-def push_of(project: str, task: NewTask) -> Push:
-    """Make a push, after checking URL and project.
+def push_of(project: str, url: str, options: PushOptions) -> Push:
+    """Make a push, after checking URL, options and project.
 
     Raises:
-        ValueError: the URL can't be fetched, or the project's name is impossible: the daemon would refuse the whole
-            message, with the tasks of others.
+        TypeError, ValueError: the arguments make no task, or the project's name is impossible: the daemon would refuse
+            the whole message, with the tasks of others.
     """
+    if isinstance(url, NewTask):
+        raise TypeError("url: expected str, got NewTask; push_many takes it in a list")
+    task = new_task(url, **options)
     check_meant(task.url)
     _check_name(project)
     return Push(project, task)

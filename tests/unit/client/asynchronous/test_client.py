@@ -74,6 +74,19 @@ def test_push_returns_what_became_of_the_task(daemon: Daemon) -> None:
     assert task == new_task("http://a/#top", priority=5, save={"x": 1})
 
 
+def test_a_new_task_value_in_place_of_a_url_is_referred_to_push_many(daemon: Daemon) -> None:
+    task: Any = new_task("http://a/")
+    referred = r"^url: expected str, got NewTask; push_many takes it in a list$"
+
+    async def use(client: AsyncClient) -> None:
+        with pytest.raises(TypeError, match=referred):
+            await client.push("p", task)
+        with pytest.raises(TypeError, match=referred):
+            client.push_soon("p", task)
+
+    using(daemon, use)
+
+
 def test_push_raises_when_the_task_is_rejected(daemon: Daemon) -> None:
     def full(request: AnyRequest) -> list[AnyOutgoing]:
         if not isinstance(request, NewTasks):
