@@ -15,9 +15,8 @@ import zmq
 from taskqueue.server.meters import Meters
 from taskqueue.server.network import kernel
 from taskqueue.server.network.connections import Connection, Connections
+from tests.unit.server.network.conftest import WAIT_MS
 from tests.zmtp import GREETING, exactly, frame, ready
-
-WAIT_MS: Final = 30_000
 
 
 class Heard(NamedTuple):

@@ -1,11 +1,9 @@
-"""Refusals by the inbox because of the caller's role or projects, on a real socket."""
+"""Refusals by the receiver because of the caller's role or projects, on a real socket."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import closing
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -23,10 +21,8 @@ from taskqueue.protocol.values import NewTask
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.receiver import Receiver
 from taskqueue.server.network.router import Router
+from tests.unit.server.network.conftest import MAX_MESSAGE, WAIT_MS
 from tests.zmtp import connected, frame
-
-MAX_MESSAGE: Final = 8 << 20
-WAIT_MS: Final = 30_000
 
 
 class OneRole(Everybody):
@@ -40,7 +36,7 @@ class OneRole(Everybody):
 
 
 class Door:
-    """A router and an inbox whose every peer has one role, and reaches the projects of these patterns.
+    """A router and a receiver whose every peer has one role, and reaches the projects of these patterns.
 
     Attributes:
         heard: names of the requests that came to the core.
@@ -66,17 +62,6 @@ class Door:
                 self.heard += [request_name(each.request) for each in incoming]
                 self.flaws += [flaw.code for each in incoming for flaw in each.flaws.values()]
                 self.refused += [each.message for each in refused if isinstance(each.message, ErrorReply)]
-
-
-@pytest.fixture
-def meters() -> Meters:
-    return Meters()
-
-
-@pytest.fixture
-def router(meters: Meters) -> Iterator[Router]:
-    with closing(Router("tcp://127.0.0.1:*", MAX_MESSAGE, meters)) as router:
-        yield router
 
 
 def test_a_key_that_has_left_the_access_file_may_send_nothing(router: Router, meters: Meters) -> None:

@@ -19,9 +19,9 @@ from taskqueue.server.network.connections import SENT_MOST
 from taskqueue.server.network.local_users import LocalUsers, user_name
 from taskqueue.server.network.router import Frame, Router
 from taskqueue.server.network.socket_file import group_number
+from tests.unit.server.network.conftest import MAX_MESSAGE, WAIT_MS
 from tests.zmtp import connected
 
-WAIT_MS = 30_000
 BURST = 63
 """About as many answers as a session may wait for; 64 are a multiple of what libzmq notes at once."""
 MEGABYTE = bytes(1 << 20)
@@ -29,7 +29,7 @@ MEGABYTE = bytes(1 << 20)
 
 @pytest.fixture
 def router(tmp_path: Path) -> Iterator[Router]:
-    with closing(Router(["tcp://127.0.0.1:*", f"ipc://{tmp_path}/socket"], 8 << 20, Meters())) as router:
+    with closing(Router(["tcp://127.0.0.1:*", f"ipc://{tmp_path}/socket"], MAX_MESSAGE, Meters())) as router:
         yield router
 
 
@@ -72,7 +72,7 @@ def test_a_peer_by_ipc_that_does_not_read_is_sent_no_more_than_its_mark(router: 
 
 def test_a_peer_by_ipc_that_does_not_read_is_cut_when_the_memory_gets_full(tmp_path: Path) -> None:
     url, meters = f"ipc://{tmp_path}/socket", Meters()
-    router = Router(url, 8 << 20, meters, memory=1 << 20)  # this process has more
+    router = Router(url, MAX_MESSAGE, meters, memory=1 << 20)  # this process has more
     with closing(router), dealer(url, unread_most=1):
         silent = heard(router).peer
         assert sent_unread(router, silent, MEGABYTE) > 0

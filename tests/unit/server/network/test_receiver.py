@@ -19,22 +19,10 @@ from taskqueue.protocol.messages import Incoming, Outgoing
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.receiver import BYTE_MS, Receiver
 from taskqueue.server.network.router import Frame, Router
+from tests.unit.server.network.conftest import MAX_MESSAGE, WAIT_MS
 from tests.zmtp import connected, frame
 
-MAX_MESSAGE = 8 << 20
-WAIT_MS = 30_000
 LONG_SECONDS = 60.0
-
-
-@pytest.fixture
-def meters() -> Meters:
-    return Meters()
-
-
-@pytest.fixture
-def router(meters: Meters) -> Iterator[Router]:
-    with closing(Router("tcp://127.0.0.1:*", MAX_MESSAGE, meters)) as router:
-        yield router
 
 
 @pytest.fixture

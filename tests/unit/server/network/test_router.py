@@ -17,29 +17,17 @@ from taskqueue.server.limits import ProcessMemory
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.connections import UNREAD_BYTES, UNREAD_BYTES_ALL, UNREAD_BYTES_LEFT, Connection
 from taskqueue.server.network.router import Frame, Router
+from tests.unit.server.network.conftest import MAX_MESSAGE, WAIT_MS
 from tests.zmtp import connected, frame, old_message, raw, send_without_end
 
 PARTS = 200_000
 """Parts of a message; dropping these takes many times as long as a turn receives."""
-WAIT_MS = 30_000
-
 
 MEGABYTE = bytes(1 << 20)
 KERNEL_BYTES = 16 << 20
 """Bytes that the kernels of both ends hold of a connection, at most."""
 ROOM_BYTES = 100 << 20
 MANY = 30
-
-
-@pytest.fixture
-def meters() -> Meters:
-    return Meters()
-
-
-@pytest.fixture
-def router(meters: Meters) -> Iterator[Router]:
-    with closing(Router("tcp://127.0.0.1:*", 1 << 20, meters)) as router:
-        yield router
 
 
 @pytest.fixture
@@ -149,7 +137,7 @@ def test_which_routing_ids_a_socket_gives_follows_from_nothing_that_was_before(m
     first_ids = set()
     for _ in range(2):
         ctypes.CDLL(None).srand(1)  # as it is in each process that has just started
-        with closing(Router("tcp://127.0.0.1:*", 1 << 20, meters)) as router, greeted(router):
+        with closing(Router("tcp://127.0.0.1:*", MAX_MESSAGE, meters)) as router, greeted(router):
             first_ids |= {frame.peer for frame in drained(router)}
 
     assert len(first_ids) == 2
@@ -279,7 +267,7 @@ def kept() -> int:
 def test_a_connection_that_sends_without_end_is_cut_when_the_memory_gets_full(meters: Meters) -> None:
     memory = ProcessMemory()
     most = (memory.resident() + ROOM_BYTES) * 10 // 8
-    with closing(Router("tcp://127.0.0.1:*", 8 << 20, meters, memory=most)) as router, greeted(router) as hostile:
+    with closing(Router("tcp://127.0.0.1:*", MAX_MESSAGE, meters, memory=most)) as router, greeted(router) as hostile:
         drained(router)
 
         send_without_end(hostile, lambda: bool(meters.closed_memory) or memory.resident() > 2 * most)
@@ -291,7 +279,7 @@ def test_a_connection_that_sends_without_end_is_cut_when_the_memory_gets_full(me
 
 def test_when_connections_are_too_many_the_oldest_that_said_nothing_goes(meters: Meters) -> None:
     with (
-        closing(Router("tcp://127.0.0.1:*", 1 << 20, meters, connections=3)) as router,
+        closing(Router("tcp://127.0.0.1:*", MAX_MESSAGE, meters, connections=3)) as router,
         greeted(router),
         raw(router.endpoint) as silent,
         raw(router.endpoint),
