@@ -30,7 +30,7 @@ from taskqueue.core.request_rule import SLOW_MS
 from taskqueue.core.request_rules import slow_ms
 from taskqueue.errors import Rejected
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.callers import EVERYBODY
+from taskqueue.protocol.callers import EVERYBODY, Caller
 from taskqueue.protocol.codec import decode_request, request_number
 from taskqueue.protocol.daemon import Verify, WhoIs
 from taskqueue.protocol.fields import Peer
@@ -108,12 +108,7 @@ class Receiver:
                 milliseconds = cost(one.request, frame.size)
                 caller = self._callers.caller_of(frame.key)
                 if caller is not EVERYBODY:
-                    if name := one.request.for_name:
-                        caller = spoken_for(self._callers, caller, name)
-                    check_right(caller, one.request)
-                    if caller.scope is not None and (reason := check_projects(caller, caller.scope, one)):
-                        self._note_forbidden(frame, reason)
-                    one.caller = caller
+                    self._admit(frame, one, caller)
                 if type(one.request) is Verify:
                     if now < self._verify_at:
                         self._taken = None
@@ -138,6 +133,19 @@ class Receiver:
             now = ticks()
             left -= milliseconds
             self._charge(frame, milliseconds)
+
+    def _admit(self, frame: Frame, one: Incoming, caller: Caller) -> None:
+        """Check a request against its caller's role and projects, and record the caller in it; count refused items.
+
+        Raises:
+            Rejected: the caller may not make the request at all.
+        """
+        if name := one.request.for_name:
+            caller = spoken_for(self._callers, caller, name)
+        check_right(caller, one.request)
+        if caller.scope is not None and (reason := check_projects(caller, caller.scope, one)):
+            self._note_forbidden(frame, reason)
+        one.caller = caller
 
     def _note_forbidden(self, frame: Frame, reason: str) -> None:
         """Count a request that was refused, or items of it, and log some: a misconfigured client may repeat itself."""
