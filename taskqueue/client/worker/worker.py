@@ -106,7 +106,7 @@ class Worker:
             can't give up then, so this is called in a thread of its own, and should end the process, for example by
             ``os._exit``; the daemon dispatches the tasks again after ``fetcher_timeout``. None: it is only logged.
         on_error: called with each task whose handler failed, and the exception; a short form of middleware, called
-            before all other.
+            before all other middleware.
         summary_seconds: time from the first run to the log line that summarises it and the following ones.
         name: shown to operators, and named in ``taskqueue fetcher drain``; None: host:pid, or that of the AsyncClient.
         exit_when_drained: True: ``serve`` returns when an operator has drained this worker's name and all its tasks are
@@ -290,7 +290,7 @@ class Worker:
             self._loop_watch = LoopWatch(watch, self._log, self._summary_seconds, self._on_blocked)
             intake.on_lost = watch.lose
             attempts = Attempts(client, handler, intake, self._log, reporting, loop.time, watch, self._leases, lifespan)
-            # Again if one of the last tasks came too late for its handler.
+            # Repeated, because a task that came too late for its handler does not count as one of ``max_tasks``.
             while not (self._stopping.is_set() or lifespan.is_over):
                 intake.room = self._concurrency
                 with suppress(TimeoutError):
@@ -298,7 +298,7 @@ class Worker:
                         with lifespan.watching(partial(_end_starting, intake, starting)):
                             await self._start_each(attempts)
                 intake.room = 0
-                await self._leases_ended()
+                await self._wait_for_leases()
 
     async def _start_each(self, attempts: Attempts) -> None:
         """Start a task whenever a place is free; other tasks stay with the client, and can go back."""
@@ -316,7 +316,7 @@ class Worker:
             self._failure = error
             self.stop()
 
-    async def _leases_ended(self) -> None:
+    async def _wait_for_leases(self) -> None:
         """Wait until no run has a lease in force."""
         now = asyncio.get_running_loop().time
         while runs := self._runs_in_force():
@@ -345,7 +345,7 @@ class Worker:
             self.stop()
 
     async def _finish(self, client: AsyncClient, reporting: Reporting) -> None:
-        await self._ended(reporting, self._grace, self._runs_in_force)
+        await self._wait_for_runs(reporting, self._grace, self._runs_in_force)
         late = dict(self._running)
         tasks = [*(task for task in late if not self._is_over(task)), *reporting.give_up()]
         for task, running in late.items():
@@ -353,13 +353,15 @@ class Worker:
                 self._watch.interrupt(task)
             running.cancel()
         # Some return although they were cancelled, and are reported.
-        await self._ended(reporting, LAST_SECONDS, lambda: list(self._running.values()))
+        await self._wait_for_runs(reporting, LAST_SECONDS, lambda: list(self._running.values()))
         reporting.give_up()
         if tasks:
             log.warning("event=interrupted tasks=%d grace=%g", len(tasks), self._grace)
             await _release(client, tasks)
 
-    async def _ended(self, reporting: Reporting, seconds: float, runs: Callable[[], list[asyncio.Task[None]]]) -> None:
+    async def _wait_for_runs(
+        self, reporting: Reporting, seconds: float, runs: Callable[[], list[asyncio.Task[None]]]
+    ) -> None:
         """Wait until none of these runs is left, and all have been reported; at most ``seconds``."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -414,17 +416,21 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    first = _First(stop, asyncio.get_running_loop())
-    before = {number: signal.signal(number, first) for number in STOP_SIGNALS}
+    handler = _StopOnSignal(stop, asyncio.get_running_loop())
+    before = {number: signal.signal(number, handler) for number in STOP_SIGNALS}
     try:
         yield
     finally:
         for number, action in before.items():
-            signal.signal(number, action if first.at is None else signal.SIG_DFL)
+            signal.signal(number, action if handler.at is None else signal.SIG_DFL)
 
 
-class _First:
-    """Signal handler; ``at`` is the time of the first signal by a monotonic clock; None: none has come."""
+class _StopOnSignal:
+    """Signal handler that calls ``stop`` at the first signal, and kills the process at a later one.
+
+    Attributes:
+        at: time of the first signal, by a monotonic clock; None: none has come.
+    """
 
     def __init__(self, stop: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
         self.at: float | None = None
