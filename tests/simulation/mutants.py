@@ -239,9 +239,9 @@ def _a_retry_wins_over_a_deferred_update(replace_: Replace) -> None:
         original(turn, project, task, again)
         differed[:] = [task]
 
-    def apply_deferred(turn: TurnState, project: Project, task: Task, lease: Lease, item: NewTask) -> None:
+    def apply_deferred(turn: TurnState, project: Project, task: Task, lease: Lease) -> None:
         if task not in differed:
-            apply(turn, project, task, lease, item)
+            apply(turn, project, task, lease)
 
     original = replace_(lease_end, "_differ", differ)
     apply = replace_(lease_end, "apply_deferred", apply_deferred)

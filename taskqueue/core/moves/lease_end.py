@@ -162,8 +162,7 @@ def expire(turn: TurnState, project: Project, task: Task) -> None:
     note(turn, task, _attempt(turn, project, lease, session, TIMED_OUT, TIMED_OUT))
     _retry(turn, project, task, retry, TIMED_OUT)
     _fail_project(turn, project, lease, TIMED_OUT)
-    if lease.deferred is not None:
-        apply_deferred(turn, project, task, lease, lease.deferred)
+    apply_deferred(turn, project, task, lease)
 
 
 def note_slow(turn: TurnState, project: Project, task: Task, lease: Lease) -> None:
@@ -214,8 +213,7 @@ def crash(turn: TurnState, project: Project, task: Task, *, to_blame: bool) -> N
     else:
         task.crashes = min(crashes, max(1, settings.max_crashes - 1))
         queue_up(turn, project, task)
-    if lease.deferred is not None:
-        apply_deferred(turn, project, task, lease, lease.deferred)
+    apply_deferred(turn, project, task, lease)
 
 
 def lose(turn: TurnState, project: Project, task: Task) -> None:
@@ -223,15 +221,13 @@ def lose(turn: TurnState, project: Project, task: Task) -> None:
     lease = _lease_of(turn, project, task)
     turn.unlease(task)
     queue_up(turn, project, task)
-    if lease.deferred is not None:
-        apply_deferred(turn, project, task, lease, lease.deferred)
+    apply_deferred(turn, project, task, lease)
 
 
 def _wait_again(turn: TurnState, project: Project, task: Task, lease: Lease) -> None:
     project.queue.put_ready(turn.changes, task)
     turn.state.hollow.want(task)
-    if lease.deferred is not None:
-        apply_deferred(turn, project, task, lease, lease.deferred)
+    apply_deferred(turn, project, task, lease)
 
 
 def _end(turn: TurnState, session: Session, project: Project, task: Task, item: TaskReport) -> None:
@@ -245,8 +241,8 @@ def _end(turn: TurnState, session: Session, project: Project, task: Task, item: 
         kind = kind_line(item.kind) or kind_in(item.error)
         note(turn, task, _attempt(turn, project, lease, holder, "failed", item.error, kind))
         _fail(turn, project, task, item, lease, verdict, kind)
-    if lease.deferred is not None:
-        apply_deferred(turn, project, task, lease, lease.deferred)
+    if lease.deferred is not None:  # most leases have none: no call for them
+        apply_deferred(turn, project, task, lease)
 
 
 def _lease_of(turn: TurnState, project: Project, task: Task) -> Lease:

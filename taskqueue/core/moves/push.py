@@ -239,8 +239,11 @@ def push_for_failed(turn: TurnState, project: Project, task: Task, template: Tem
         project.queue.set_apart(made)
 
 
-def apply_deferred(turn: TurnState, project: Project, task: Task, lease: Lease, item: NewTask) -> None:
-    """Apply a ``force_update`` that was deferred until the end of the task's lease."""
+def apply_deferred(turn: TurnState, project: Project, task: Task, lease: Lease) -> None:
+    """Apply the ``force_update`` that was deferred until the end of the task's lease, if there is one."""
+    item = lease.deferred
+    if item is None:
+        return
     if task.state == PROCESSING:
         raise Corrupt(f"task {task.taskid!r} is still processing")
     depth = task.spec.depth if task.spec else 0

@@ -326,8 +326,8 @@ def _revoke(turn: TurnState, project: Project, task: Task) -> None:
     lease = task.lease
     turn.revoke(task)
     project.queue.put_ready(turn.changes, task)
-    if lease is not None and lease.deferred is not None:
-        apply_deferred(turn, project, task, lease, lease.deferred)
+    if lease is not None:
+        apply_deferred(turn, project, task, lease)
 
 
 def _reset_edges(
