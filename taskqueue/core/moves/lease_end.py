@@ -10,9 +10,9 @@ of time leaves the token, so a late success counts unless the task was dispatche
 nothing. A success that counts replaces the task's result, or leaves it with none.
 
 A failure may say how the next attempt differs (``again``): the task keeps its seq, and a deferred update wins over it.
-Each failed attempt is stored twice (``note``): in the history of its task, and in the order of all failures.
+Each failed attempt is stored twice (``_record_failure``): in the history of its task, and in the order of all failures.
 
-Part of a report ends nothing: its new tasks are accepted if a success with its token would count; the lease goes on.
+A part of a report ends no lease: its new tasks are accepted if a success with the part's token would count.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _keep(turn: TurnState, item: TaskReport, index: int, reply: DoneReply) -> Re
 
 
 def keep_part(turn: TurnState, item: TaskReport) -> ReportOutcome:
-    """Return whether part of a report counts: a success with its token would. The lease stays as it is."""
+    """Return "kept" if a success with the token of this part of a report would count, else "stale"; change nothing."""
     project = turn.state.projects.by_name.get(item.project)
     task = turn.find(project, item.taskid) if project else None
     if task is None or not item.token or task.token != item.token:
@@ -159,7 +159,7 @@ def expire(turn: TurnState, project: Project, task: Task) -> None:
     task.timed_out = True
     task.note_throttled(0)
     project.totals.timeout += 1
-    note(turn, task, _attempt(turn, project, lease, session, TIMED_OUT, TIMED_OUT))
+    _record_failure(turn, task, _attempt(turn, project, lease, session, TIMED_OUT, TIMED_OUT))
     _retry(turn, project, task, retry, TIMED_OUT)
     _fail_project(turn, project, lease, TIMED_OUT)
     apply_deferred(turn, project, task, lease)
@@ -204,7 +204,7 @@ def crash(turn: TurnState, project: Project, task: Task, *, to_blame: bool) -> N
     session = turn.unlease(task)
     crashes = task.crashes + 1
     seconds = now.boot - lease.selected_at
-    note(turn, task, Attempt(now.wall, "crashed", session.label, seconds, CRASHED))
+    _record_failure(turn, task, Attempt(now.wall, "crashed", session.label, seconds, CRASHED))
     if to_blame and crashes >= settings.max_crashes:
         # The next crash is its failure again.
         task.crashes = min(settings.max_crashes, CRASHES_MOST) - 1
@@ -239,7 +239,7 @@ def _end(turn: TurnState, session: Session, project: Project, task: Task, item: 
         _succeed(turn, project, task, _attempt(turn, project, lease, holder, "success"), item)
     else:
         kind = kind_line(item.kind) or kind_in(item.error)
-        note(turn, task, _attempt(turn, project, lease, holder, "failed", item.error, kind))
+        _record_failure(turn, task, _attempt(turn, project, lease, holder, "failed", item.error, kind))
         _fail(turn, project, task, item, lease, verdict, kind)
     if lease.deferred is not None:  # most leases have none: no call for them
         apply_deferred(turn, project, task, lease)
@@ -463,7 +463,7 @@ def _origin_of(turn: TurnState, item: TaskReport) -> tuple[Spec | None, str]:
     return (None, "") if task is None else (task.spec, task.job)
 
 
-def note(turn: TurnState, task: Task, attempt: Attempt) -> None:
+def _record_failure(turn: TurnState, task: Task, attempt: Attempt) -> None:
     """Store a failed attempt in the history of its task, and in the order of failures."""
     state = turn.state
     turn.note_attempt(task, attempt)

@@ -2,7 +2,7 @@
 
 An attempt counts whether or not its task is retried.
 
-    attempt fails ──lease_end.note──► put with the turn
+    attempt fails ──lease_end──► put with the turn
     page of the first ones ──step_old──► old ones are dropped
     request ──begin──► in progress: page ──step──► page ──► … ──► answered, when all are counted
 
