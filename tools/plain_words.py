@@ -18,8 +18,11 @@ SOURCES: Final = (
 )  # fmt: skip
 TEXTS: Final = {".py", ".md", ".html", ".js", ".toml", ".yml"}
 
-OPENINGS: Final = re.compile(r"(Of|That|Those|Its|What|It|Who)\b|One\b(?! \w+ (per|of)\b)(?! (per|of)\b)")
-"""First words of a docstring that point at a name above, or at nothing."""
+OPENINGS: Final = re.compile(
+    r"(Of|That|Those|Its|What|It|Who)\b|One\b(?! \w+ (per|of)\b)(?! (per|of)\b)"
+    r"|(Asks|Begins|Gives|Identifies|Makes|Returns|Says|Sends|Syncs|Takes|Tells|Watches|Yields)\b"
+)
+"""First words of a docstring that point at a name above, or at nothing; and verbs that lack their subject."""
 
 WORDS: Final = re.compile(r"\b(nobody|somebody|whoever|so many|(it|this|that|which) is no)\b", re.IGNORECASE)
 """Words that hide an actor or a number."""

@@ -113,7 +113,7 @@ def _html(title: str, links: list[str]) -> str:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers GET requests, also conditional ones."""
+    """Handler of GET requests, also conditional ones."""
 
     def do_GET(self) -> None:
         """Send the page, or 304 if the request has its ETag."""

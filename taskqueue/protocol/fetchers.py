@@ -118,7 +118,7 @@ class Select(Struct, kw_only=True, tag_field="type", tag="select"):
 
 
 class HelloWanted(Struct, kw_only=True, tag_field="type", tag="hello-wanted"):
-    """Asks for a ``hello``, or says that the daemon has dropped unanswered requests.
+    """Ask for a ``hello``; the daemon may have dropped unanswered requests.
 
     Attributes:
         epoch: epoch of the daemon, as in ``welcome``.
@@ -129,7 +129,7 @@ class HelloWanted(Struct, kw_only=True, tag_field="type", tag="hello-wanted"):
 
 
 class LeaseRef(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """Identifies a lease, of whatever session."""
+    """Reference to a lease of any session."""
 
     project: ProjectName
     taskid: TaskId
@@ -171,7 +171,7 @@ class TokensReply(Reply, tag="tokens-reply"):
 
 
 class NotedLease(LeaseRef, frozen=True, forbid_unknown_fields=True, gc=False):
-    """Identifies a lease, of whatever session, and has a note of its task.
+    """Reference to a lease of any session, with a note of its task.
 
     Attributes:
         note: text of at most 256 bytes, or a number; users see one from 0 to 1 as a progress bar.

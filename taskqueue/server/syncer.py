@@ -1,4 +1,4 @@
-"""Syncs the store's log in a helper thread, so that the loop never waits for the disk.
+"""Sync the store's log in a helper thread, so that the loop never waits for the disk.
 
     loop     write 1  write 2  write 3 ...
                │        └────────┴──────────┐

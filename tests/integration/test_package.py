@@ -211,9 +211,9 @@ COMPOSE = yaml.safe_load((ROOT / "compose.yml").read_text())
 DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", "")
 ORDINARY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.getuid() == 0 else []
 ALONE = [*ORDINARY, "unshare", "--map-root-user", "--net"]
-"""Begins a command as an ordinary user in a network of its own."""
+"""Beginning of a command that runs as an ordinary user in a network of its own."""
 UP = "import fcntl,socket,struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sh14x', b'lo', 1))"
-"""Sets the flag IFF_UP of the loopback interface."""
+"""Program that sets the flag IFF_UP of the loopback interface."""
 GET = "import sys,urllib.request as r; print(r.urlopen(r.Request(sys.argv[1], headers={{{0}}})).status)"
 
 INSTALL = "python -m pip install --no-deps --ignore-installed"

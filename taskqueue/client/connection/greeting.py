@@ -1,7 +1,7 @@
-"""Asks a program that has hung up during the handshake what it is: a daemon with keys, one without, or none.
+"""Ask a program that has hung up during the handshake what it is: a daemon with keys, one without, or no daemon.
 
-libzmq closes a connection whose security it does not like before it has told what it wants itself, as often as not.
-A plain connection that says no more than the first bytes of ZMTP 3 (RFC 23) gets the whole greeting:
+libzmq often closes a connection with the wrong mechanism before it has named its own. A plain connection that sends
+only the first bytes of ZMTP 3 (RFC 23) gets the whole greeting:
 
     FF 00 00 00 00 00 00 00 01 7F 03        to the daemon
     FF … 7F 03 01 "CURVE" 00 00 …           from it, 64 bytes; the mechanism has 20

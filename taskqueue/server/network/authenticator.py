@@ -1,4 +1,4 @@
-"""Answers who may connect, and closes the connections of keys that were taken back: the guard's part about keys.
+"""Part of the connection guard about keys: answer libzmq who may connect, and close the connections of revoked keys.
 
     peer ──CURVE handshake──► libzmq ──public key──► zap ──200, the key──► the connection serves
                                                       └──400──────────────► closed; its client is told
@@ -55,7 +55,7 @@ VERSION: Final = b"1.0"
 
 
 class Zap:
-    """Answers for all sockets of a context, in one thread."""
+    """Answerer of libzmq's questions who may connect, for all sockets of a context, in one thread."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], keys: KeyRing, meters: Meters) -> None:
         self._keys = keys
@@ -69,7 +69,7 @@ class Zap:
         self._socket.bind(ENDPOINT)
 
     def fileno(self) -> int:
-        """Signals once when questions may have come; ``answer`` reads all of them."""
+        """Return the descriptor that signals once when questions may have come; ``answer`` reads all of them."""
         return self._socket.fileno()
 
     def answer(self, prepare: Callable[[], None]) -> None:

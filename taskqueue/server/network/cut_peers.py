@@ -29,7 +29,7 @@ class CutPeers:
         return taken
 
     def fileno(self) -> int:
-        """Readable when a peer was cut, until ``clear_wakeup``."""
+        """Return the descriptor that is readable when a peer was cut, until ``clear_wakeup``."""
         return self._event
 
     def clear_wakeup(self) -> None:

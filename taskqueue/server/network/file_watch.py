@@ -1,4 +1,4 @@
-"""Watches one file by inotify(7): readable when the file may have changed, without polling.
+"""Watch of one file by inotify(7), without polling: a descriptor that is readable when the file may have changed.
 
 The folder is watched, because writers replace the file as a whole, and so is the folder of the file that a link leads
 to.
@@ -29,7 +29,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class FileWatch:
-    """Watches until ``close``; without inotify it says so in the log, and never reports a change."""
+    """Watch that lasts until ``close``; without inotify it logs that, and never reports a change."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -38,7 +38,7 @@ class FileWatch:
         self._watch()
 
     def fileno(self) -> int:
-        """Readable after something happened in the folder; negative without inotify."""
+        """Return the descriptor that is readable after something happened in the folder; negative without inotify."""
         return int(self._fd)
 
     def has_changed(self) -> bool:

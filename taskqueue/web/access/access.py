@@ -1,4 +1,4 @@
-"""Identifies visitors: by a token, by a trusted proxy's header, or by the cookie of a browser that has signed in.
+"""Identify visitors: by a token, by a trusted proxy's header, or by the cookie of a browser that has signed in.
 
     on loopback, without keys, proxies and further names    every visitor is admin: all are on this machine
     else                                                    a visitor is a stranger until it is identified

@@ -1,4 +1,4 @@
-"""Runs an endpoint for visitors with the right that it takes, in a place, for as long as they have it.
+"""Run an endpoint for visitors with the right that it takes, in a place, for as long as they have it.
 
     short   whole request, or its first AHEAD_BYTES ──► place ──► endpoint ──► response
     long    place ──► endpoint ──► response, while the visitor's rights are checked

@@ -1,4 +1,4 @@
-"""Checks that a request that changes something comes from our own pages.
+"""Check that a request that changes something comes from our own pages.
 
 Browsers send Origin with such a request, and most send Sec-Fetch-Site (https://www.w3.org/TR/fetch-metadata/). A
 request with neither, and without Referer and our cookie, does not come from a browser. A foreign page can make a

@@ -16,6 +16,7 @@ from tools import plain_words
         "It lasts for ever.",
         "One that is left.",
         "Who asks.",
+        "Watches a file.",
     ],
 )
 def test_a_docstring_that_needs_the_name_above_is_found(docstring: str) -> None:
