@@ -1,4 +1,4 @@
-"""Urls in pages: made absolute and clean, and compared by host or domain.
+"""URLs in pages: made absolute and clean, and compared by host or domain.
 
     as it is written ──► joined with its base ──► escaped, host in ASCII ──► http or https with a host ──► a URL
                                                                         └──► anything else ──► none

@@ -64,7 +64,7 @@ class FlowTaskStatus(Struct, frozen=True, omit_defaults=True, gc=False):
     taskid: str
     """Id of the task in its project."""
     url: str
-    """Url that it fetches."""
+    """URL that it fetches."""
     state: FlowTaskState
     depends_on: list[int | tuple[str, str]] = []
     missing: int = 0

@@ -122,7 +122,7 @@ class TaskRow(Struct, frozen=True, omit_defaults=True, gc=False):
     taskid: str
     """Id of the task in its project."""
     url: str
-    """Url that it fetches."""
+    """URL that it fetches."""
     priority: int = 0
     at: float = 0.0
     retried: int = 0
@@ -179,7 +179,7 @@ class TaskDetails(Struct, frozen=True, omit_defaults=True):
     taskid: str
     """Id of the task in its project."""
     url: str
-    """Url that it fetches."""
+    """URL that it fetches."""
     state: str
     schedule: Schedule
     priority: int = 0

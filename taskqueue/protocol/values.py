@@ -131,7 +131,7 @@ class NewTask(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     taskid: TaskId
     """Id of the task in its project."""
     url: Annotated[str, Meta(min_length=1, max_length=MAX_URL_CHARS)]
-    """Url that it fetches."""
+    """URL that it fetches."""
     schedule: Schedule = PLAIN
     """When and how often it runs."""
     body: Raw = NIL

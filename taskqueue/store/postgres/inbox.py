@@ -1,6 +1,6 @@
 """The inbox: a table into which producers insert tasks in their own transactions, together with their own rows.
 
-    producer    begin … insert into taskqueue.inbox (project, URL) … commit
+    producer    begin … insert into taskqueue.inbox (project, url) … commit
     daemon      read some rows ──► decide ──► one transaction: changes of the tasks, and the rows deleted by their ids
                                               (it fails if one is gone, so that none is taken twice)
 

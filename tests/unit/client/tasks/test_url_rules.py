@@ -1,4 +1,4 @@
-"""Urls that are refused where a url stands for a task."""
+"""URLs that are refused where a URL stands for a task."""
 
 from __future__ import annotations
 
