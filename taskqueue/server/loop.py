@@ -11,7 +11,7 @@ Rules:
    raises all the same, that is counted and logged, and the connection is closed (``Receiver``).
 3. Crash only: after a StoreError waiting replies are dropped and a new epoch is loaded from the store as soon as a
    probe finds it usable; between probes requests are answered ``unavailable``. Then each connection that has ever
-   sent a message gets ``hello-wanted``, TOLD_AT_ONCE a turn, so that its client repeats dropped requests.
+   sent a message gets ``hello-wanted``, ASKED_AT_ONCE a turn, so that its client repeats dropped requests.
    Fenced, FormatError, Damaged and Corrupt end the loop, because no retry helps.
 4. At the start, too, it waits for a disk that is full or fails, and for a database that can't be reached yet; any
    other StoreError ends it, because the operator can correct a wrong path.
@@ -65,7 +65,7 @@ from taskqueue.server.systemd import ServiceReports
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.this_process import is_compiled, resident_bytes
 
-TOLD_AT_ONCE = 1000
+ASKED_AT_ONCE = 1000
 """Connections that get ``hello-wanted`` in one turn, at most: about 10 ms."""
 
 SAID_AGAIN_SECONDS: Final = 5.0
@@ -117,7 +117,7 @@ class Loop:
         self._cpu = 0.0
         self._undelivered: list[Outgoing] = []
         self._cut: list[Peer | str] = []
-        self._untold: list[Peer] = []
+        self._unasked: list[Peer] = []
         self._stopping = False
         self._outbox = Outbox(router.send)
         self._receiver = Receiver(router, meters, router if router.has_names else None)
@@ -181,8 +181,8 @@ class Loop:
         self._apply_signals()
 
     def _receive_and_turn(self) -> None:
-        if self._untold:
-            self._tell_read_again()
+        if self._unasked:
+            self._ask_for_hellos()
         incoming, refused = self._receive()
         # Not earlier: what comes by their next connections must not be answered before they are cut off.
         if cut := self._router.cut_peers.take():
@@ -192,7 +192,7 @@ class Loop:
         now = self._clock.now()
         if self._service.due_at <= now.boot:
             self._service.beat(now.boot)
-        # A turn with work to do ignores these.
+        # With requests there is a turn in any case, so the timers are not asked.
         due_at = now.boot if incoming else self._engine.next_event_at(now)
         if self._summary.due_at <= now.boot:
             self._summarise()
@@ -200,7 +200,7 @@ class Loop:
             self._pass_config(self._config)
         if self._new_config or self._reloaded is not None or self._undelivered or self._cut or due_at <= now.boot:
             self._turn(now, incoming)
-        elif not refused and not self._untold:
+        elif not refused and not self._unasked:
             wake_at = min(due_at, self._summary.due_at, self._disk.due_at, self._service.due_at)
             self._sleep(wake_at - now.boot)
             return
@@ -265,7 +265,7 @@ class Loop:
         self._meters.reply_seconds += ticks() - began
 
     def _put(self, outgoing: Outgoing, ticket: int | None) -> None:
-        """Pass a message to the outbox."""
+        """Complete a message by what only the shell knows, and pass it to the outbox."""
         message = outgoing.message
         if isinstance(message, StatusReply):
             message = self._completed(message)
@@ -340,7 +340,7 @@ class Loop:
         engine = self._begin(self._config)
         self._new_config = None
         self._undelivered = []
-        self._untold = self._router.peers()
+        self._unasked = self._router.peers()
         self._summary.begin(engine.projects)
         if self._router.keys is not None:
             # Nothing that they hold will be reported, so their tasks need not wait for fetcher_timeout.
@@ -390,11 +390,11 @@ class Loop:
         )  # fmt: skip
         return None
 
-    def _tell_read_again(self) -> None:
+    def _ask_for_hellos(self) -> None:
         """Send ``hello-wanted`` to the next connections, because their unanswered requests may have been dropped."""
-        told, self._untold = self._untold[:TOLD_AT_ONCE], self._untold[TOLD_AT_ONCE:]
+        asked, self._unasked = self._unasked[:ASKED_AT_ONCE], self._unasked[ASKED_AT_ONCE:]
         message = encode(HelloWanted(epoch=self._engine.epoch))
-        for peer in told:
+        for peer in asked:
             self._router.send(peer, message)
 
     def _refuse_for(self, seconds: float, failure: _StoreFailure) -> None:

@@ -127,16 +127,16 @@ def _undelivered_forgotten(replace: Replace) -> None:
     original = replace(Loop, "_turn", turn)
 
 
-def _tells_nobody_that_it_has_read_again(replace: Replace) -> None:
+def _asks_no_client_for_a_hello(replace: Replace) -> None:
     replace(Router, "peers", lambda self: [])
 
 
-def _tells_the_first_ones_only(replace: Replace) -> None:
-    def tell(self: Loop) -> None:
+def _asks_the_first_ones_only(replace: Replace) -> None:
+    def ask(self: Loop) -> None:
         original(self)
-        self._untold = []
+        self._unasked = []
 
-    original = replace(Loop, "_tell_read_again", tell)
+    original = replace(Loop, "_ask_for_hellos", ask)
 
 
 def _loads_without_a_probe(replace: Replace) -> None:
@@ -429,8 +429,8 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "clients are not told that the store was read again",
-        _tells_nobody_that_it_has_read_again,
+        "clients are not asked for a hello after the store was read again",
+        _asks_no_client_for_a_hello,
         (
             f"{LOOP}::test_each_connection_that_has_said_something_is_told_when_the_store_was_read_again_so_that_it_repeats",
             f"{LOOP}::test_a_client_that_was_told_unavailable_is_told_when_the_store_was_read_again",
@@ -438,8 +438,8 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "only the clients of one turn are told that the store was read again",
-        _tells_the_first_ones_only,
+        "only the clients of one turn are asked for a hello after the store was read again",
+        _asks_the_first_ones_only,
         (
             f"{LOOP}::test_each_connection_that_has_said_something_is_told_when_the_store_was_read_again_so_that_it_repeats",
         ),

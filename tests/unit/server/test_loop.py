@@ -436,7 +436,7 @@ def test_a_store_that_a_probe_finds_unusable_is_not_opened_until_another_probe_f
 def test_each_connection_that_has_said_something_is_told_when_the_store_was_read_again_so_that_it_repeats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop_module, "TOLD_AT_ONCE", 2)
+    monkeypatch.setattr(loop_module, "ASKED_AT_ONCE", 2)
     trouble = Trouble()
 
     def script(client: Client) -> None:
