@@ -123,11 +123,10 @@ def taskqueue() -> None:
 
     \b
     Example:
-      taskqueue daemon start -c taskqueue.toml
-      taskqueue project start news
+      taskqueue daemon start
+      taskqueue project set news rate=5 slot.by=host max_depth=20
       taskqueue push news https://example.com/
-      taskqueue work crawler:crawl news
-      taskqueue project wait news
+      taskqueue work crawler:crawl news --until-finished
     """
 
 
