@@ -204,7 +204,7 @@ class PropagationQueue:
         """Record the number of a new propagation; numbers grow."""
         self._last = max(self._last, number)
 
-    def told(self, step: Mapping[int, Propagation | None]) -> None:
-        """Record a step of the first propagations that were there when the turn began; None for one that has ended."""
-        left = [number for number, rest in step.items() if rest is not None]
-        self.first = min(left) if left else max(step, default=self._last) + 1
+    def advance(self, rests: Mapping[int, Propagation | None]) -> None:
+        """Record the rests of the propagations that came first when the turn began; None for one that has ended."""
+        left = [number for number, rest in rests.items() if rest is not None]
+        self.first = min(left) if left else max(rests, default=self._last) + 1

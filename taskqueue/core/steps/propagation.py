@@ -63,9 +63,9 @@ def need(turn: TurnState, wanted: Needs) -> None:
 
 def step(turn: TurnState) -> None:
     """Process the edges that were looked up."""
-    told = {found.propagation.number: _tell(turn, found) for found in turn.found.propagations}
-    turn.changes.writes.propagations.update(told)
-    turn.state.propagations.told(told)
+    rests = {found.propagation.number: _propagate(turn, found) for found in turn.found.propagations}
+    turn.changes.writes.propagations.update(rests)
+    turn.state.propagations.advance(rests)
 
 
 def settle(turn: TurnState) -> None:
@@ -82,18 +82,18 @@ def _of(propagation: Propagation) -> TaskRef:
     return TaskRef(propagation.project, propagation.taskid)
 
 
-def _tell(turn: TurnState, found: FoundPropagation) -> Propagation | None:
+def _propagate(turn: TurnState, found: FoundPropagation) -> Propagation | None:
     """Process a page of edges; return the rest of the propagation, or None if it has ended."""
-    return _TELL[found.propagation.kind](turn, found)
+    return _BY_KIND[found.propagation.kind](turn, found)
 
 
-def _tell_success(turn: TurnState, found: FoundPropagation) -> Propagation | None:
+def _propagate_success(turn: TurnState, found: FoundPropagation) -> Propagation | None:
     for each in found.edges.edges:
         _satisfy(turn, each, found.propagation.number, SATISFIED)
     return _rest(turn, found)
 
 
-def _tell_failure(turn: TurnState, found: FoundPropagation) -> Propagation | None:
+def _propagate_failure(turn: TurnState, found: FoundPropagation) -> Propagation | None:
     parent = turn.task_at(_of(found.propagation))
     if parent is not None and (parent.state in LIVE or parent.state == SUCCESS):
         return None
@@ -102,7 +102,7 @@ def _tell_failure(turn: TurnState, found: FoundPropagation) -> Propagation | Non
     return _rest(turn, found)
 
 
-def _tell_nothing(turn: TurnState, found: FoundPropagation) -> Propagation | None:
+def _end_wait(turn: TurnState, found: FoundPropagation) -> Propagation | None:
     """End the wait for a forgotten task if it has no children."""
     ref = _of(found.propagation)
     if not found.edges.edges and ref in turn.changes.awaited:
@@ -110,13 +110,13 @@ def _tell_nothing(turn: TurnState, found: FoundPropagation) -> Propagation | Non
     return None
 
 
-def _tell_again(turn: TurnState, found: FoundPropagation) -> Propagation | None:
+def _propagate_restoration(turn: TurnState, found: FoundPropagation) -> Propagation | None:
     for each in found.edges.edges:
         wait_again(turn, each)
     return _rest(turn, found)
 
 
-def _tell_edges(turn: TurnState, found: FoundPropagation) -> Propagation | None:
+def _update_edges(turn: TurnState, found: FoundPropagation) -> Propagation | None:
     """Delete the void edges of a child, and apply the failures of parents that it was given lately."""
     for each in found.edges.edges:
         mark = turn.changes.mark_of(each)
@@ -132,7 +132,7 @@ def _tell_edges(turn: TurnState, found: FoundPropagation) -> Propagation | None:
     return _rest(turn, found)
 
 
-def _tell_retired(turn: TurnState, found: FoundPropagation) -> Propagation | None:
+def _propagate_deletion(turn: TurnState, found: FoundPropagation) -> Propagation | None:
     """Process the edges of a deleted project: first those to children, then those to parents."""
     propagation = found.propagation
     to_parents = propagation.after.startswith(TO_PARENTS)
@@ -152,13 +152,13 @@ def _tell_retired(turn: TurnState, found: FoundPropagation) -> Propagation | Non
     return None
 
 
-_TELL: Final[dict[PropagationKind, Callable[[TurnState, FoundPropagation], Propagation | None]]] = {
-    "succeeded": _tell_success,
-    "failed": _tell_failure,
-    "forgotten": _tell_nothing,
-    "edges": _tell_edges,
-    "retired": _tell_retired,
-    "restored": _tell_again,
+_BY_KIND: Final[dict[PropagationKind, Callable[[TurnState, FoundPropagation], Propagation | None]]] = {
+    "succeeded": _propagate_success,
+    "failed": _propagate_failure,
+    "forgotten": _end_wait,
+    "edges": _update_edges,
+    "retired": _propagate_deletion,
+    "restored": _propagate_restoration,
 }
 
 
