@@ -27,7 +27,7 @@ OLD_VALUES_MOST: Final = 3
 HIDDEN: Final = frozenset(("fetch", "on_finished", "on_failure"))
 HIDDEN_FIELDS: Final = frozenset(("task", "tasks"))
 
-Told = Mapping[str, str]
+Texts = Mapping[str, str]
 """Texts of values by flat name, such as ``cron.daily.every``; empty for hidden values."""
 
 
@@ -36,14 +36,14 @@ def values(settings: Mapping[str, Setting], names: Iterable[str]) -> dict[str, s
     return {flat: text for name in names if name in settings for flat, text in _flat(name, settings[name])}
 
 
-def pairs(before: Sequence[Told], after: Told, said: Iterable[str]) -> str:
+def pairs(before: Sequence[Texts], after: Texts, said: Iterable[str]) -> str:
     """Describe what has changed, and what was set to the same value again.
 
     Args:
         before: texts of each changed project; empty for a new project.
         said: flat names, or their first parts.
     """
-    names = {name: None for told in (after, *before) for name in told}
+    names = {name: None for texts in (after, *before) for name in texts}
     prefixes = tuple(f"{name}." for name in said)
     return " ".join(
         _pair(name, before, after)
@@ -52,7 +52,7 @@ def pairs(before: Sequence[Told], after: Told, said: Iterable[str]) -> str:
     )
 
 
-def pairs_of_many(before: Sequence[Told], after: Sequence[Told], said: Iterable[str]) -> str:
+def pairs_of_many(before: Sequence[Texts], after: Sequence[Texts], said: Iterable[str]) -> str:
     """Describe what has changed in any of these projects, and what was set, which is now the same in all.
 
     Each project is compared with itself: in tables such as ``cron`` it has keys of its own that are unchanged.
@@ -61,13 +61,13 @@ def pairs_of_many(before: Sequence[Told], after: Sequence[Told], said: Iterable[
     both = list(zip(before, after, strict=True))
     changed = {name for old, new in both for name in (*old, *new) if old.get(name) != new.get(name)}
 
-    def told(all_of_one: Told) -> Told:
+    def relevant(all_of_one: Texts) -> Texts:
         return {name: text for name, text in all_of_one.items() if name in changed or f"{name}.".startswith(prefixes)}
 
-    return pairs([told(old) for old in before], told({name: new[name] for new in after for name in new}), said)
+    return pairs([relevant(old) for old in before], relevant({name: new[name] for new in after for name in new}), said)
 
 
-def _pair(name: str, before: Sequence[Told], after: Told) -> str:
+def _pair(name: str, before: Sequence[Texts], after: Texts) -> str:
     value = after.get(name)
     now = f"-{name}" if value is None else f"{name}={value}" if value else name
     olds = was(old.get(name, "") for old in before)
@@ -77,8 +77,8 @@ def _pair(name: str, before: Sequence[Told], after: Told) -> str:
 def was(olds: Iterable[str]) -> str:
     """Describe the old values of one or many projects: ``was 20``, ``was 20, 1, 7, …``; empty texts are left out."""
     counted = [value for value, _ in Counter(olds).most_common() if value]
-    told = counted[:OLD_VALUES_MOST] + ["…"] * (len(counted) > OLD_VALUES_MOST)
-    return f"was {', '.join(told)}" if told else ""
+    shown = counted[:OLD_VALUES_MOST] + ["…"] * (len(counted) > OLD_VALUES_MOST)
+    return f"was {', '.join(shown)}" if shown else ""
 
 
 def value_text(value: Setting) -> str:

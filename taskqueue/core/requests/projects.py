@@ -84,7 +84,7 @@ def set_project(turn: TurnState, by: Who, message: ProjectSet) -> ProjectReply:
     """Override settings of a project, which is created if unknown; nothing changes if a setting is invalid."""
     state = turn.state
     project = state.projects.by_name.get(message.project)
-    before = _told(project) if project else None
+    before = _settings_texts(project) if project else None
     overrides = dict(project.overrides) if project else {}
     overlay(overrides, message.settings)
     check_settings(state, message.project, overrides)
@@ -93,7 +93,7 @@ def set_project(turn: TurnState, by: Who, message: ProjectSet) -> ProjectReply:
         project = make_another(turn, message.project, overrides)
     else:
         use_settings(turn, project, project.layers, overrides)
-    detail = pairs([before] if before is not None else [], _told(project), _flat(message.settings))
+    detail = pairs([before] if before is not None else [], _settings_texts(project), _flat(message.settings))
     change_log.note(turn, by, _what_is_set(message.settings), project=project.name, detail=detail)
     return ProjectReply(n=message.n, project=project.view(turn.now, turn.state.environment))
 
@@ -170,7 +170,7 @@ def _what_is_set(settings: Mapping[str, Setting]) -> str:
     return "cron set" if list(settings) == ["cron"] else "project set"
 
 
-def _told(project: Project) -> dict[str, str]:
+def _settings_texts(project: Project) -> dict[str, str]:
     """Write all settings of a project as texts, for the log."""
     settings = as_layer(project.settings)
     return values(settings, settings)
@@ -203,7 +203,7 @@ def unset_project(turn: TurnState, by: Who, message: ProjectUnset) -> ProjectRep
     use_settings(turn, project, project.layers, kept)
     is_cron = all(keys[0] == "cron" and len(keys) > 1 for keys in names) and names
     what = "cron remove" if is_cron else "project unset"
-    detail = pairs([values(before, before)], _told(project), unset) or "nothing was set"
+    detail = pairs([values(before, before)], _settings_texts(project), unset) or "nothing was set"
     change_log.note(turn, by, what, project=project.name, detail=detail)
     return ProjectReply(n=message.n, project=project.view(turn.now, turn.state.environment))
 
@@ -216,7 +216,7 @@ def act_on_project(turn: TurnState, by: Who, message: ProjectDo) -> ProjectReply
     if is_new:
         make_another(turn, message.project)
     project = state.projects.named(message.project)
-    count, detail = lost(project, message.action), "made" if is_new else told_before(turn, message, [project])
+    count, detail = lost(project, message.action), "made" if is_new else action_detail(turn, message, [project])
     after = act(turn, project, message.action, until)
     what = f"project {message.action}"
     change_log.note(turn, by, what, project=project.name, count=count, detail=detail)
@@ -243,7 +243,7 @@ def lost(project: Project, action: Action) -> int:
     return project.queue.known if action in ("reset", "delete") else 0
 
 
-def told_before(turn: TurnState, message: ProjectDo | GroupDo, projects: Iterable[Project]) -> str:
+def action_detail(turn: TurnState, message: ProjectDo | GroupDo, projects: Iterable[Project]) -> str:
     """Describe the duration of the action and the former states: ``for 600 s (was running)``."""
     if message.action in LOSSES:
         return ""

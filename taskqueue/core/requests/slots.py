@@ -113,7 +113,7 @@ def set_slot(turn: TurnState, request: SlotSet, wanted: Needs) -> Halves:
     by = yield
     look = turn.found.slot_answers.looks.get(_look(project, name))
     number, record = _record(turn, project, slots, name, look)
-    before = _told(turn, project, name, record)
+    before = _pace_texts(turn, project, name, record)
     record.choice = _chosen(record.choice, request)
     if record.choice.max_tasks is not None and project.division is not None:
         project.division.is_counting = True
@@ -130,7 +130,7 @@ def set_slot(turn: TurnState, request: SlotSet, wanted: Needs) -> Halves:
         slots.repace_stored(number, record, stored_pace(project, record))
         view = stored_view(turn, project, number, record)
     turn.touch(project)
-    detail = pairs([before], _told(turn, project, name, record), named)
+    detail = pairs([before], _pace_texts(turn, project, name, record), named)
     change_log.note(turn, by, "slot set", project=project.name, detail=f"{name} {detail}")
     return _reply(project, request.n, view, record, look)
 
@@ -157,11 +157,11 @@ def _named(request: SlotSet) -> list[str]:
     return [*said, *request.unset]
 
 
-def _told(turn: TurnState, project: Project, name: str, record: SlotRecord) -> dict[str, str]:
+def _pace_texts(turn: TurnState, project: Project, name: str, record: SlotRecord) -> dict[str, str]:
     """Write the numbers in force for a slot, from any source, as texts for the log."""
     blocked = record.blocked_until if record.blocked_until > turn.now.wall else None
-    told = pace_in_force(project.settings, name, record.choice) | {"block_until": blocked}
-    return values(told, told)
+    pace = pace_in_force(project.settings, name, record.choice) | {"block_until": blocked}
+    return values(pace, pace)
 
 
 def _record(

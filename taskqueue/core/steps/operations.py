@@ -36,7 +36,7 @@ from taskqueue.core.model.waiters import FOR_EVER, Waiter
 from taskqueue.core.moves import answer_waiters, change_log, undo_rows
 from taskqueue.core.moves.projects import in_group
 from taskqueue.core.request_rule import Halves, RequestRule, Who, asked, asked_by, asked_for_change, in_halves
-from taskqueue.core.requests.projects import act, lost, pause_end, told_before
+from taskqueue.core.requests.projects import act, action_detail, lost, pause_end
 from taskqueue.core.state import State
 from taskqueue.core.steps import bulk, rerun, undo
 from taskqueue.core.turn_state import TurnState
@@ -121,7 +121,9 @@ def begin_group(turn: TurnState, by: Who, request: GroupDo) -> OperationReply:
     progress.known = len(projects)
     progress.until = until
     record = OperationRecord(progress, progress.id, actor=by.actor, address=by.address, patterns=_patterns(turn))
-    record.detail = told_before(turn, request, (each for each in projects if makes_sense(each, request.action, until)))
+    record.detail = action_detail(
+        turn, request, (each for each in projects if makes_sense(each, request.action, until))
+    )
     operation = Operation(record, [project.number for project in projects])
     take_group_step(turn, operation)
     _add(turn, operation)
