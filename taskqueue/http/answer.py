@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from taskqueue.client.arguments import checked_count, checked_seconds
 from taskqueue.client.hyperlinks import LinkOptions, links, page_text
-from taskqueue.client.tasks.fetched import REFUSALS, told_by
+from taskqueue.client.tasks.fetched import REFUSALS, facts_of
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.web_urls import web_url
 from taskqueue.client.worker.outcome import Drop, Retry
@@ -183,7 +183,7 @@ class Visit:
             return Drop(f"too large: {said}, and max_bytes is {self._limits.max_bytes:,}")
         if isinstance(error, UnknownCoding):
             return Drop(said)
-        kind = told_by(error).kind or "other"
+        kind = facts_of(error).kind or "other"
         # A host that has begun to answer is alive: its slot need not back off.
         self._task.fetched(error_kind="other" if kind == "connection" and self._status is not None else kind)
         return Retry(reason=f"timed out: {self._limits.seconds:g} s for all of it" if kind == "timeout" else said)

@@ -41,7 +41,7 @@ class SlotDelay(NamedTuple):
     delay: float
 
 
-class _Told(NamedTuple):
+class _Sent(NamedTuple):
     """Delay that was sent; ``again_at``: when it is sent again, inf after a success."""
 
     origin: str
@@ -54,7 +54,7 @@ class SlotDelays:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._told: OrderedDict[str, _Told] = OrderedDict()
+        self._sent: OrderedDict[str, _Sent] = OrderedDict()
 
     def news(self, slot: str, origin: str, delay: float | None, now: float) -> SlotDelay | None:
         """Return the delay to send now that an origin asks for it, counted as sent; None if there is nothing to send.
@@ -62,26 +62,26 @@ class SlotDelays:
         Args:
             delay: seconds; None if the origin asks for none.
         """
-        told = self._told.get(slot)
-        if told is not None:
-            self._told.move_to_end(slot)
-            if told.origin != origin and (delay is None or delay <= told.delay):
+        sent = self._sent.get(slot)
+        if sent is not None:
+            self._sent.move_to_end(slot)
+            if sent.origin != origin and (delay is None or delay <= sent.delay):
                 return None
-            if told.delay == delay and now < told.again_at:
+            if sent.delay == delay and now < sent.again_at:
                 return None
         if delay is None:
-            self._told.pop(slot, None)
+            self._sent.pop(slot, None)
             return None
-        self._told[slot] = _Told(origin, delay, inf)
-        if len(self._told) > self._most:
-            self._told.popitem(last=False)
+        self._sent[slot] = _Sent(origin, delay, inf)
+        if len(self._sent) > self._most:
+            self._sent.popitem(last=False)
         return SlotDelay(slot, delay)
 
     def unheard(self, news: SlotDelay, now: float) -> None:
         """Record that a delay could not be sent."""
-        told = self._told.get(news.slot)
-        if told is not None and told.delay == news.delay:
-            self._told[news.slot] = told._replace(again_at=now + AGAIN_SECONDS)
+        sent = self._sent.get(news.slot)
+        if sent is not None and sent.delay == news.delay:
+            self._sent[news.slot] = sent._replace(again_at=now + AGAIN_SECONDS)
 
 
 def slot_of_host(url: str) -> str:

@@ -160,7 +160,7 @@ UNREACHABLE: Final = frozenset(
 """Errno values of an OSError without a connection; a timeout with one of them is the kernel's, while it connects."""
 
 
-class Told(NamedTuple):
+class ErrorFacts(NamedTuple):
     """Facts of an exception; ``kind`` is None if there are none."""
 
     kind: ErrorKind | None
@@ -168,13 +168,13 @@ class Told(NamedTuple):
     headers: Headers | None = None
 
 
-def told_by(error: BaseException) -> Told:
+def facts_of(error: BaseException) -> ErrorFacts:
     """Return the facts of an exception, or of those that led to it."""
     chain = list(_chain(error))
     for each in chain:
         if (answer := _answer(each)) is not None:
             return answer
-    return Told(next((kind for each in chain if (kind := _kind(each)) is not None), None))
+    return ErrorFacts(next((kind for each in chain if (kind := _kind(each)) is not None), None))
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -185,19 +185,19 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
-def _answer(error: BaseException) -> Told | None:
+def _answer(error: BaseException) -> ErrorFacts | None:
     """Return the answer that an exception carries."""
     response = getattr(error, "response", None)
     if response is not None:
-        return _told(response, ("status_code", "status"))
-    return _told(error, ("status", "code")) if getattr(error, "headers", None) is not None else None
+        return _facts_on(response, ("status_code", "status"))
+    return _facts_on(error, ("status", "code")) if getattr(error, "headers", None) is not None else None
 
 
-def _told(carrier: Any, names: tuple[str, ...]) -> Told | None:
+def _facts_on(carrier: Any, names: tuple[str, ...]) -> ErrorFacts | None:
     for name in names:
         status = getattr(carrier, name, None)
         if isinstance(status, int) and status in STATUS_CODES:
-            return Told("http", int(status), getattr(carrier, "headers", None))
+            return ErrorFacts("http", int(status), getattr(carrier, "headers", None))
     return None
 
 

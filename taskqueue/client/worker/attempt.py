@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.fetcher.intake import Intake
-from taskqueue.client.tasks.fetched import REFUSALS, told_by
+from taskqueue.client.tasks.fetched import REFUSALS, facts_of
 from taskqueue.client.tasks.reports import failure_of, success_with
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.handler import Handler, kind_of, traceback_of
@@ -203,8 +203,8 @@ def _note_error(task: Task, error: BaseException, unknown: ErrorKind | None) -> 
             task.fetched(error_kind="http")
         return
     try:
-        told = told_by(error)
-        task.fetched(told.status_code, told.headers, error_kind=told.kind or unknown)
+        facts = facts_of(error)
+        task.fetched(facts.status_code, facts.headers, error_kind=facts.kind or unknown)
     except Exception:  # Attributes of an exception may run a library's code.
         log.debug("event=unreadable-error error=%s", type(error).__name__, exc_info=True)
         task.fetched(error_kind=unknown)

@@ -48,7 +48,7 @@ def several(returned: Any) -> Iterable[Any]:
     if isinstance(returned, str | NewTask | Mapping | Result):
         return (returned,)
     if isinstance(returned, _BINARY) or not isinstance(returned, Iterable):
-        raise WrongReturnError(f"returned {_told(returned)}; {EXPECTED}")
+        raise WrongReturnError(f"returned {_shown(returned)}; {EXPECTED}")
     return returned
 
 
@@ -59,16 +59,16 @@ def as_follow_up(item: Any) -> NewTask:
         WrongReturnError: the value makes no task.
     """
     if isinstance(item, str) and ("\n" in item or not (scheme_of(item) or item.startswith(RELATIVE))):
-        raise WrongReturnError(f"returned {_told(item)}, which is not a URL; {EXPECTED}")
+        raise WrongReturnError(f"returned {_shown(item)}, which is not a URL; {EXPECTED}")
     try:
         return as_new_task(item)
     except (TypeError, ValueError) as error:
         # The error of a map lists the fields.
         expected = "" if isinstance(item, Mapping) else f"; {EXPECTED}"
-        raise WrongReturnError(f"returned {_told(item)}: {error}{expected}") from None
+        raise WrongReturnError(f"returned {_shown(item)}: {error}{expected}") from None
 
 
-def _told(value: Any) -> str:
+def _shown(value: Any) -> str:
     return f"{type(value).__name__} {reprlib.repr(value)}"
 
 

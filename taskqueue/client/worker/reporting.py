@@ -60,7 +60,7 @@ class Reporting:
         Args:
             first: number of new tasks of the run that have been stored before.
         """
-        self._send(report, ran, partial(self._told, ran, first))
+        self._send(report, ran, partial(self._finish, ran, first))
 
     def _send(self, report: TaskReport, ran: Ran, told: Callable[[Reported | Exception], None]) -> None:
         outgoing = self._outbox.report(report, told)
@@ -82,7 +82,7 @@ class Reporting:
         self._unanswered.clear()
         return tasks
 
-    def _told(self, ran: Ran, first: int, said: Reported | Exception) -> None:
+    def _finish(self, ran: Ran, first: int, said: Reported | Exception) -> None:
         if isinstance(said, Reported):
             self._count(ran)
             self._note(ran.task, said, first)
@@ -95,9 +95,9 @@ class Reporting:
         """Report a refused report's task as failed, for the reason of the refusal."""
         self._log.failed(ran.task, refusal)
         failed = ran._replace(outcome="failed")
-        self._send(refusal_of(ran.task, refusal), failed, partial(self._told_failure, failed))
+        self._send(refusal_of(ran.task, refusal), failed, partial(self._finish_refused, failed))
 
-    def _told_failure(self, failed: Ran, said: Reported | Exception) -> None:
+    def _finish_refused(self, failed: Ran, said: Reported | Exception) -> None:
         """Record the last answer about a run whose report was refused: a smaller report is impossible."""
         if isinstance(said, Reported):
             self._count(failed)

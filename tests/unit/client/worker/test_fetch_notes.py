@@ -19,7 +19,7 @@ import pytest
 from freezegun import freeze_time
 
 from taskqueue import Drop, Middleware, Retry, Task
-from taskqueue.client.tasks.fetched import Told, told_by
+from taskqueue.client.tasks.fetched import ErrorFacts, facts_of
 from taskqueue.protocol.values import Fetched, TaskReport
 from tests.unit.client.conftest import Daemon
 from tests.unit.client.worker.test_worker import outcome_of
@@ -232,7 +232,7 @@ HTTPX = ("httpx", "HTTPError", "RequestError", "TransportError")
     ids=repr,
 )
 def test_an_exception_tells_why_there_was_no_answer(error: BaseException, kind: str | None) -> None:
-    assert told_by(error) == Told(kind)  # type: ignore[arg-type]
+    assert facts_of(error) == ErrorFacts(kind)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_an_exception_that_carries_an_answer_tells_it(carried: dict[str, Any]) -
     error = ValueError()
     vars(error).update(carried)
 
-    assert told_by(error) == Told("http", 503, {"Retry-After": "5"})
+    assert facts_of(error) == ErrorFacts("http", 503, {"Retry-After": "5"})
 
 
 @pytest.mark.parametrize("carried", [{"response": {"Error": {}}}, {"code": 503}, {"status": 5, "headers": {}}])
@@ -256,7 +256,7 @@ def test_what_only_looks_like_an_answer_is_none(carried: dict[str, Any]) -> None
     error = ValueError()
     vars(error).update(carried)
 
-    assert told_by(error) == Told(None)
+    assert facts_of(error) == ErrorFacts(None)
 
 
 def wrapped(error: BaseException, *, suppress: bool = False) -> BaseException:
@@ -272,20 +272,20 @@ def wrapped(error: BaseException, *, suppress: bool = False) -> BaseException:
 
 
 def test_what_led_to_an_exception_tells_for_it() -> None:
-    assert told_by(wrapped(ConnectionResetError())) == Told("connection")
-    assert told_by(wrapped(wrapped(TimeoutError()))) == Told("timeout")
-    assert told_by(wrapped(ConnectionResetError(), suppress=True)) == Told(None)
+    assert facts_of(wrapped(ConnectionResetError())) == ErrorFacts("connection")
+    assert facts_of(wrapped(wrapped(TimeoutError()))) == ErrorFacts("timeout")
+    assert facts_of(wrapped(ConnectionResetError(), suppress=True)) == ErrorFacts(None)
 
 
 def test_an_answer_that_led_to_an_exception_tells_more_than_the_exception() -> None:
     error = ConnectionError()
     error.__cause__ = HTTPError("http://a/", 502, "", Message(), io.BytesIO())
 
-    assert told_by(error).status_code == 502
+    assert facts_of(error).status_code == 502
 
 
 def test_a_chain_that_leads_back_to_itself_is_looked_at_to_an_end() -> None:
     first, second = KeyError(), KeyError()
     first.__cause__, second.__cause__ = second, first
 
-    assert told_by(first) == Told(None)
+    assert facts_of(first) == ErrorFacts(None)
