@@ -56,7 +56,7 @@ def list_entries(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> No
     with daemon.client() as client:
         views = [*map(client.projects.get, projects)] if projects else list(client.projects.iter())
     if as_json:
-        print_lines(_told(views))
+        print_lines(_entries(views))
         return
     from taskqueue.cli.output import project_tables, tables
 
@@ -65,7 +65,7 @@ def list_entries(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> No
         say(line)
 
 
-def _told(views: Iterable[Project]) -> Iterator[dict[str, object]]:
+def _entries(views: Iterable[Project]) -> Iterator[dict[str, object]]:
     """Yield each entry with its project and its setting."""
     for view in views:
         entries = view.settings.get("cron")

@@ -227,9 +227,9 @@ def wait(project: str, name: str, patience: float, as_json: bool, daemon: Daemon
     if as_json:
         print_object(view)
     elif not view.ended_at:
-        say(f"taskqueue flow wait: {project}/{name} has not ended, {_told(view)}", err=True)
+        say(f"taskqueue flow wait: {project}/{name} has not ended, {_progress_text(view)}", err=True)
     elif view.state != "success":
-        say(f"taskqueue flow wait: {project}/{name}: {view.state}, {_told(view)}", err=True)
+        say(f"taskqueue flow wait: {project}/{name}: {view.state}, {_progress_text(view)}", err=True)
     return END_STATUSES[view.state] if view.ended_at else NOT_OVER_STATUS
 
 
@@ -239,19 +239,21 @@ def _watch(client: Client, project: str, name: str, patience: float) -> Flow:
 
     screen, found = Screen(err=True), f"{project}/{name}"
     with screen.status(Text(found), refresh_per_second=REFRESHES_A_SECOND) as line:
-        view = client.flows.wait(project, name, lambda view: line.update(Text(f"{found}: {_told(view)}")), patience)
+        view = client.flows.wait(
+            project, name, lambda view: line.update(Text(f"{found}: {_progress_text(view)}")), patience
+        )
     if view.state == "success":
-        screen.print(Text(f"{found}: {view.state}, {_told(view)}"))
+        screen.print(Text(f"{found}: {view.state}, {_progress_text(view)}"))
     return view
 
 
-def _told(view: Flow) -> str:
+def _progress_text(view: Flow) -> str:
     """Describe the progress: ``7 of 9 tasks finished (1 failed)``."""
     counts = view.counts
     over = counts.success + counts.failed + counts.cancelled
     bad = {"failed": counts.failed, "cancelled": counts.cancelled}
-    told = ", ".join(f"{count:,} {state}" for state, count in bad.items() if count)
-    return f"{over:,} of {tasks(view.tasks)} finished" + (f" ({told})" if told else "")
+    ends = ", ".join(f"{count:,} {state}" for state, count in bad.items() if count)
+    return f"{over:,} of {tasks(view.tasks)} finished" + (f" ({ends})" if ends else "")
 
 
 @flow.command()
@@ -278,6 +280,6 @@ def cancel(project: str, name: str, as_json: bool, daemon: Daemon) -> None:
     elif view.state == "staged":
         say(f"{project}/{name}: dropped")
     elif view.ended_at:
-        say(f"{project}/{name}: {view.state}, {_told(view)}")
+        say(f"{project}/{name}: {view.state}, {_progress_text(view)}")
     else:
-        say(f"{project}/{name}: unfinished tasks are being cancelled; {_told(view)}")
+        say(f"{project}/{name}: unfinished tasks are being cancelled; {_progress_text(view)}")

@@ -252,7 +252,7 @@ def pause(names: tuple[str, ...], group: str | None, every: bool, seconds: float
             view = client.projects.pause_all(seconds) if every else client.groups.pause(group or "", seconds)
             say(_paused(view))
             return 0
-        return _status([_tell(name, lambda name: _pause(client, name, seconds)) for name in names])
+        return _status([_act_and_print(name, lambda name: _pause(client, name, seconds)) for name in names])
 
 
 def _paused(view: Operation) -> str:
@@ -333,14 +333,14 @@ def _status(ends: Sequence[int]) -> int:
 
 
 def _act_on(client: Client, name: str, action: Action, result: str) -> int:
-    def told(name: str) -> str:
+    def act(name: str) -> str:
         view = _acts_on_projects(client)[action](name)
         return f"{result}, {_pace(view)}" if view is not None and action == "start" else result
 
-    return _tell(name, told)
+    return _act_and_print(name, act)
 
 
-def _tell(name: str, act: Callable[[str], str]) -> int:
+def _act_and_print(name: str, act: Callable[[str], str]) -> int:
     """Act on a project, and print its new state; return the exit status."""
     try:
         said = act(name)

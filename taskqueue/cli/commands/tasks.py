@@ -260,7 +260,7 @@ def retry(project: str | None, taskids: tuple[str, ...], daemon: Daemon, **optio
         return 0
     with daemon.client() as client:
         outcomes = client.tasks.retry(project, taskids_of(client, project, taskids))
-    return _tell(choice, taskids, outcomes, "will run now", "is being processed already")
+    return _print_outcomes(choice, taskids, outcomes, "will run now", "is being processed already")
 
 
 @task.command()
@@ -284,7 +284,7 @@ def cancel(project: str | None, taskids: tuple[str, ...], daemon: Daemon, **opti
         return 0
     with daemon.client() as client:
         outcomes = client.tasks.cancel(project, taskids_of(client, project, taskids))
-    return _tell(choice, taskids, outcomes, "cancelled", "had finished already")
+    return _print_outcomes(choice, taskids, outcomes, "cancelled", "had finished already")
 
 
 @task.command()
@@ -311,7 +311,7 @@ def reprioritise(project: str | None, taskids: tuple[str, ...], priority: int, d
         return 0
     with daemon.client() as client:
         outcomes = client.tasks.reprioritise(project, taskids_of(client, project, taskids), priority)
-    return _tell(choice, taskids, outcomes, f"has priority {priority:,}", "had finished already")
+    return _print_outcomes(choice, taskids, outcomes, f"has priority {priority:,}", "had finished already")
 
 
 @task.command()
@@ -409,7 +409,7 @@ def _are_named(project: str | None, taskids: Sequence[str], choice: BulkChoice) 
     return True
 
 
-def _tell(choice: BulkChoice, names: Sequence[str], outcomes: Sequence[str], done: str, ignored: str) -> int:
+def _print_outcomes(choice: BulkChoice, names: Sequence[str], outcomes: Sequence[str], done: str, ignored: str) -> int:
     """Print a line per task; return exit status 1 if a task or its body is unknown."""
     words = {"done": done, "ignored": ignored, "unknown": "unknown", "bare": BARE}
     missing = [outcome in ("unknown", "bare") for outcome in outcomes]
