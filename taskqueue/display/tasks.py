@@ -141,9 +141,9 @@ def _first(parts: Iterator[str]) -> tuple[str, bool]:
 def _plain(value: Any, depth: int) -> Any:
     """Convert into values that JSON has."""
     if isinstance(value, bytes):
-        return _told("bytes", value)
+        return _bytes_text("bytes", value)
     if isinstance(value, msgpack.ExtType):
-        return _told(f"bytes of type {value.code}", value.data)
+        return _bytes_text(f"bytes of type {value.code}", value.data)
     if isinstance(value, Mapping):
         return (
             {_key(key): _plain(each, depth - 1) for key, each in value.items()} if depth else f"<{len(value):,} keys>"
@@ -157,6 +157,6 @@ def _key(key: Any) -> str:
     return key if isinstance(key, str) else f"<{key!r}>"
 
 
-def _told(what: str, some: bytes) -> str:
+def _bytes_text(what: str, some: bytes) -> str:
     more = " …" if len(some) > INLINE_BYTES else ""
     return f"<{len(some):,} {what}: {some[:INLINE_BYTES].hex(' ')}{more}>"

@@ -367,10 +367,10 @@ def _changed(where: str, old: object, new: object, *, is_told: bool = True) -> I
             yield from _changed(f"{where}.{key}" if where else key, old.get(key), new.get(key), is_told=told)
     elif old != new:
         is_told = is_told and not isinstance(old, dict) and not isinstance(new, dict)
-        yield pairs([_told(where, old)], _told(where, new), ()) if is_told else where
+        yield pairs([_text_by_name(where, old)], _text_by_name(where, new), ()) if is_told else where
 
 
-def _told(where: str, value: Any) -> dict[str, str]:
+def _text_by_name(where: str, value: Any) -> dict[str, str]:
     return {} if value is None else {where: value_text(value)}
 
 

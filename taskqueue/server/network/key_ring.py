@@ -167,10 +167,10 @@ class KeyRing:
         counts, now = Counter(connected), time.time()
         known = {entry.name for entry in self._list.entries}.union(list(self._uses))
         names = sorted(name for name in known if name > after)
-        page = [self._told(name, counts[name], now) for name in names[:KEYS_MOST]]
+        page = [self._key_use(name, counts[name], now) for name in names[:KEYS_MOST]]
         return page, page[-1].name if len(names) > KEYS_MOST else ""
 
-    def _told(self, name: str, connections: int, now: float) -> KeyUse:
+    def _key_use(self, name: str, connections: int, now: float) -> KeyUse:
         use = self._uses.get(name) or Use()
         seen_at = now if connections else use.seen_at
         return KeyUse(name, connections, seen_at, use.address, use.forbidden, use.refused)

@@ -144,9 +144,9 @@ def _kinds(operation: Operation) -> dict[str, Any]:
 
 def _described(operation: Operation, said: Mapping[str, Schema]) -> dict[str, Any]:
     fields = msgspec.structs.fields(Decoding(operation).said)
-    told = _meanings(operation)
+    meanings = _meanings(operation)
     parameters: list[Schema] = [
-        {"name": name, "in": "path", "required": True, "schema": said[name]} | _told(told[name])
+        {"name": name, "in": "path", "required": True, "schema": said[name]} | _description(meanings[name])
         for name in operation.parameters
     ]
     described: dict[str, Any] = {
@@ -159,7 +159,7 @@ def _described(operation: Operation, said: Mapping[str, Schema]) -> dict[str, An
     if operation.has_query:
         parameters += [
             {"name": field.encode_name, "in": "query", "required": field.required, "schema": said[field.encode_name]}
-            | _told(told[field.name])
+            | _description(meanings[field.name])
             for field in fields
         ]
     elif fields:
@@ -172,19 +172,21 @@ def _described(operation: Operation, said: Mapping[str, Schema]) -> dict[str, An
 def _meanings(operation: Operation) -> Mapping[str, str]:
     """Describe each field of its path, query or body."""
     kinds = [operation.asks] if operation.arguments is None else [operation.asks, operation.arguments]
-    told = dict(COMMON)
+    meanings = dict(COMMON)
     for kind in kinds:
-        told |= descriptions(kind)
-    return told
+        meanings |= descriptions(kind)
+    return meanings
 
 
 def _body(
     operation: Operation, fields: Sequence[msgspec.structs.FieldInfo], said: Mapping[str, Schema]
 ) -> dict[str, Any]:
-    told = _meanings(operation)
+    meanings = _meanings(operation)
     schema: Schema = {
         "type": "object",
-        "properties": {field.encode_name: said[field.encode_name] | _told(told[field.name]) for field in fields},
+        "properties": {
+            field.encode_name: said[field.encode_name] | _description(meanings[field.name]) for field in fields
+        },
         "required": [field.encode_name for field in fields if field.required],
         "additionalProperties": False,
     }
@@ -217,12 +219,12 @@ def request_schemas(kinds: Iterable[Any]) -> tuple[list[Schema], dict[str, Schem
     """Make schemas of arguments, and of the types in them, by name."""
     kinds = list(kinds)
     found, components = msgspec.json.schema_components(kinds, ref_template=PLACE + SAID + "{name}")
-    told = {
+    meanings = {
         cls.__name__: {**COMMON, **descriptions(cls)} for kind in kinds for cls in _structs(inspect.type_info(kind))
     }
     for name, schema in components.items():
         for field, each in schema.get("properties", {}).items():
-            schema["properties"][field] = each | _told(told[name].get(field, ""))
+            schema["properties"][field] = each | _description(meanings[name].get(field, ""))
     named = {f"{SAID}{name}": _changed(each) for name, each in components.items()}
     return [_changed(each) for each in found], named
 
@@ -295,7 +297,7 @@ def _object(info: inspect.StructType, components: dict[str, Schema]) -> Schema:
     described = {**COMMON, **descriptions(info.cls)}
     hidden = ENVELOPE if issubclass(info.cls, AnyReply) else ()
     properties = {
-        field.encode_name: _field(info.cls, field, components) | _told(described.get(field.name, ""))
+        field.encode_name: _field(info.cls, field, components) | _description(described.get(field.name, ""))
         for field in info.fields
         if field.name not in hidden
     }
@@ -314,7 +316,7 @@ def _field(kind: type, field: inspect.Field, components: dict[str, Schema]) -> S
     return {"type": "array", "items": TEXT} if several else dict(TEXT)
 
 
-def _told(description: str) -> Schema:
+def _description(description: str) -> Schema:
     return {"description": description} if description else {}
 
 

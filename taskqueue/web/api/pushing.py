@@ -84,7 +84,7 @@ async def _take_json(request: Request, project: str) -> Response:
     items = value if isinstance(value, list) else [value]
     outcomes = await _push(request, project, [task_of(item) for item in items])
     if isinstance(value, list):
-        return in_json({"outcomes": [told(outcome) for outcome in outcomes]})
+        return in_json({"outcomes": [outcome_object(outcome) for outcome in outcomes]})
     name, flaw = outcomes[0]
     if flaw is not None:
         if flaw.field == "project":
@@ -282,10 +282,10 @@ def answered(lines: list[Line], outcomes: list[Outcome]) -> Iterator[bytes]:
     found = iter(outcomes)
     for line in lines:
         outcome = next(found) if isinstance(line.task, NewTask) else ("rejected", line.task)
-        yield encoded({"line": line.number, **told(outcome)})
+        yield encoded({"line": line.number, **outcome_object(outcome)})
 
 
-def told(outcome: Outcome) -> dict[str, Any]:
+def outcome_object(outcome: Outcome) -> dict[str, Any]:
     """Convert an outcome into an object for JSON."""
     name, flaw = outcome
     return {"outcome": name} | ({} if flaw is None else {"field": flaw.field, "detail": flaw.detail})

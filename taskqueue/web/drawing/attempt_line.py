@@ -100,7 +100,7 @@ def attempt_line(
     for part in parts:
         width = part.length * scale
         if part.attempt or part.running:
-            bars.append(Bar(round(x, 2), round(width, 2), *_told(part)))
+            bars.append(Bar(round(x, 2), round(width, 2), *_kind_and_title(part)))
         else:
             label = _brief(part.seconds) if width >= LABEL_ROOM else ""
             waits.append(Wait(round(x, 2), round(width, 2), label, part.ahead))
@@ -128,7 +128,7 @@ def _parts(attempts: Sequence[Attempt], now: float, due_at: float, running_since
     return parts
 
 
-def _told(part: _Part) -> tuple[str, str]:
+def _kind_and_title(part: _Part) -> tuple[str, str]:
     took = duration_text(part.seconds)
     if part.attempt is None:
         return "busy", f"running: {took} since it was dispatched, or its lease extended"

@@ -87,7 +87,7 @@ def brief(name: str) -> str:
     return cut(f"/{path.partition('?')[0]}" if path else host or name, NAME_CHARS)
 
 
-def told(task: FlowTaskStatus) -> str:
+def state_text(task: FlowTaskStatus) -> str:
     """Describe a task's state: ``success · 1.2 s``, ``blocked · waits for 2``."""
     if task.state == "blocked":
         return f"blocked · waits for {task.missing:,}"
@@ -96,7 +96,7 @@ def told(task: FlowTaskStatus) -> str:
 
 def title(task: FlowTaskStatus) -> str:
     """Return a task's full name and state."""
-    return f"{name_of(task)}\n{told(task)}"
+    return f"{name_of(task)}\n{state_text(task)}"
 
 
 def of_tasks(
@@ -107,7 +107,7 @@ def of_tasks(
     sizes = SIZES[kind]
     picture = _placed(tuple(graph.layer_of), tuple(edges), sizes)
     shapes = [
-        Shape(f"{task.index}", *picture.corners[task.index], task.state, brief(name_of(task)), told(task),
+        Shape(f"{task.index}", *picture.corners[task.index], task.state, brief(name_of(task)), state_text(task),
               title(task), task.taskid)
         for task in tasks
     ]  # fmt: skip

@@ -30,7 +30,7 @@ from taskqueue.protocol.flows import Flow, FlowTaskStatus
 from taskqueue.texts.units import duration_text
 from taskqueue.web.addresses import number_of, segment, task_page
 from taskqueue.web.drawing.charts import Share, shares
-from taskqueue.web.drawing.flow_drawing import FlowDrawing, critical_of_tasks, of_groups, of_tasks, title, told
+from taskqueue.web.drawing.flow_drawing import FlowDrawing, critical_of_tasks, of_groups, of_tasks, state_text, title
 from taskqueue.web.live.channels import Picture
 from taskqueue.web.live.flows import FlowLook, FlowReading
 from taskqueue.web.page_templates import Templates
@@ -135,7 +135,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
     found = await _read_one(request)
     reading = found.reading
     rows = _task_rows(reading) if reading is not None else []
-    return {**_told(found), "tasks": rows, "drawing": await _drawing(reading)}
+    return {**_shared_context(found), "tasks": rows, "drawing": await _drawing(reading)}
 
 
 async def look_at_one_again(request: Request) -> Mapping[str, Any]:
@@ -143,7 +143,7 @@ async def look_at_one_again(request: Request) -> Mapping[str, Any]:
     found = await _read_one(request)
     reading = found.reading
     drawing = None if reading is not None and reading.tasks else await _drawing(reading)
-    return {**_told(found), "tasks": [], "drawing": drawing}
+    return {**_shared_context(found), "tasks": [], "drawing": drawing}
 
 
 async def _read_one(request: Request) -> FlowLook:
@@ -156,7 +156,7 @@ async def _drawing(reading: FlowReading | None) -> FlowDrawing | None:
     return await asyncio.to_thread(_drawn, reading) if reading is not None else None
 
 
-def _told(found: FlowLook) -> Mapping[str, Any]:
+def _shared_context(found: FlowLook) -> Mapping[str, Any]:
     """Return the context of a flow without its tasks and its drawing."""
     states = {state: getattr(found.view.counts, state) for state in found.view.counts.__struct_fields__}
     return {
@@ -227,7 +227,7 @@ def parts(templates: Templates, context: Mapping[str, Any]) -> Picture:
     for task in reading.tasks:
         cells[f"n{task.index}/look"] = {"data-state": task.state}
         cells[f"n{task.index}/sign"] = {"href": f"#sign-{task.state}"}
-        cells[f"n{task.index}/said"] = told(task)
+        cells[f"n{task.index}/said"] = state_text(task)
         cells[f"n{task.index}/title"] = title(task)
         cells[f"t{task.index}/state"] = {"text": task.state, "data-state": task.state}
         cells[f"t{task.index}/took"] = took(task)

@@ -18,8 +18,8 @@ from taskqueue.web.drawing.flow_drawing import (
     critical_of_tasks,
     of_groups,
     of_tasks,
+    state_text,
     title,
-    told,
 )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def test_names_are_cut_so_that_tasks_stay_apart() -> None:
     assert brief("https://shop.example/") == brief("https://shop.example") == "shop.example"
     assert brief("prices-low") == "prices-low"
     assert len(brief("x" * 99)) == 14
-    assert told(task(1, state="unknown")) == "unknown"
+    assert state_text(task(1, state="unknown")) == "unknown"
     assert title(FlowTaskStatus(0, "<b>", "data:,x", "ready")) == "<b>\nready"
 
 
