@@ -1,4 +1,4 @@
-"""Run nine tasks that wait for each other, as parallel as their graph allows; then A and its dependents again.
+r"""Run nine tasks that wait for each other, as parallel as their graph allows; then A and its dependents again.
 
 Start a daemon, then:
 
@@ -6,7 +6,7 @@ taskqueue project set demo rate=inf
 python examples/flow.py
 
     A   B   C     D waits for A and B, E for B and C,
-     \\ / \\ /      F for A and D, G and H for D and E, I for C and E.
+     \ / \ /      F for A and D, G and H for D and E, I for C and E.
       D   E
     F  G H  I
 
