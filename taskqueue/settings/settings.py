@@ -229,7 +229,7 @@ def overlay(merged: dict[str, Setting], layer: Layer, kind: type[Struct] = Setti
         _make_way(merged, layer)
     known = described(kind)
     for key, value in layer.items():
-        merged[key] = _laid_over(merged.get(key), value, known.get(key))
+        merged[key] = _joined(merged.get(key), value, known.get(key))
 
 
 def _make_way(slot: dict[str, Setting], over: Layer) -> None:
@@ -240,7 +240,7 @@ def _make_way(slot: dict[str, Setting], over: Layer) -> None:
         slot.pop("delay", None)
 
 
-def _laid_over(under: Setting, value: Setting, setting: Description | None) -> Setting:
+def _joined(under: Setting, value: Setting, setting: Description | None) -> Setting:
     is_table = setting is not None and setting.form == "table"
     if not (is_table and isinstance(under, dict) and isinstance(value, dict)):
         return value

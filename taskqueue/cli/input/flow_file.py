@@ -32,7 +32,7 @@ from taskqueue.cli.input.stdin import STDIN, opened
 from taskqueue.cli.input.task_lines import TIMES
 from taskqueue.client.tasks.new_flow import FlowTask, Parent
 from taskqueue.client.tasks.new_task import check_typed
-from taskqueue.client.tasks.task_objects import arguments, laid_over
+from taskqueue.client.tasks.task_objects import arguments, completed
 from taskqueue.protocol.fields import MAX_TASKID_BYTES
 from taskqueue.settings.graph_order import Cycle, parents_first
 from taskqueue.texts.suggestions import did_you_mean, there_are
@@ -193,7 +193,7 @@ def _task(name: str, key: str, table: Any, tables: Mapping[str, Any], for_all: M
     inside = [each for each, is_inside in after if is_inside and isinstance(each, str)]
     outside = [each for each, is_inside in after if not is_inside]
     own = _arguments(name, where, said)
-    return FileTask(inside, outside, {"taskid": key} | laid_over(for_all, own))
+    return FileTask(inside, outside, {"taskid": key} | completed(for_all, own))
 
 
 def _parent(name: str, where: str, said: Any, tables: Mapping[str, Any]) -> tuple[Parent, bool]:

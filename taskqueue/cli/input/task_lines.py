@@ -27,7 +27,7 @@ import click
 
 from taskqueue.cli.input import packed_tasks, times
 from taskqueue.client.tasks.new_task import check_typed, new_task
-from taskqueue.client.tasks.task_objects import FieldError, Times, arguments, laid_over
+from taskqueue.client.tasks.task_objects import FieldError, Times, arguments, completed
 from taskqueue.protocol.value_stream import BrokenStream
 from taskqueue.protocol.values import NewTask
 
@@ -143,7 +143,7 @@ def parse(line: str | bytes, defaults: Mapping[str, Any], *, any_scheme: bool = 
     said = _said(line)
     check_typed(said["url"], any_scheme=any_scheme)
     try:
-        return new_task(**laid_over(defaults, said))
+        return new_task(**completed(defaults, said))
     except TypeError as error:
         raise ValueError(str(error)) from None
 

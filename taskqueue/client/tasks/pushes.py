@@ -80,16 +80,16 @@ class Defaults(Struct, frozen=True):
         """Defaults by their names."""
         return {"canonical": self.canonical, "exetime": self.exetime, "delay": self.delay}
 
-    def under(self, item: Mapping[str, Any]) -> dict[str, Any]:
+    def complete(self, item: Mapping[str, Any]) -> dict[str, Any]:
         """Return the item, completed by the defaults."""
-        return under(self.arguments, item)
+        return with_defaults(self.arguments, item)
 
 
 PLAIN: Final = Defaults()
 
 
-def under(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """Join defaults and given arguments, which win; a given time replaces both times of the defaults."""
+def with_defaults(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """Complete given arguments by defaults; a given time replaces both times of the defaults."""
     own_time = any(name in said for name in TIMES)
     return {name: value for name, value in defaults.items() if not (own_time and name in TIMES)} | dict(said)
 
@@ -296,7 +296,7 @@ def as_new_task(item: Item, defaults: Defaults = PLAIN) -> NewTask:
         return item
     if not isinstance(item, Mapping):
         raise TypeError(f"expected a URL, a task or a map, got {type(item).__name__}")
-    return _from_map(defaults.under(item))
+    return _from_map(defaults.complete(item))
 
 
 def _from_map(item: dict[str, Any]) -> NewTask:
@@ -504,7 +504,7 @@ class Push(NamedTuple):
     project: str
     task: NewTask
 
-    def under(self, project: str) -> NewTask:
+    def in_message_of(self, project: str) -> NewTask:
         """Return the task in the form for a message that names ``project``."""
         return self.task if project == self.project else msgspec.structs.replace(self.task, project=self.project)
 
@@ -546,7 +546,7 @@ def outcomes_of(reply: NewTasksReply) -> list[PushOutcome | Exception]:
 
 def _message(pushes: list[Push]) -> NewTasks:
     project = pushes[0].project
-    return NewTasks(project=project, tasks=[push.under(project) for push in pushes])
+    return NewTasks(project=project, tasks=[push.in_message_of(project) for push in pushes])
 
 
 def _size_of(push: Push) -> int:

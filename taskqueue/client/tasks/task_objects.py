@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from taskqueue.client.tasks.pushes import under
+from taskqueue.client.tasks.pushes import with_defaults
 from taskqueue.protocol.values import Schedule
 from taskqueue.texts.suggestions import there_are
 
@@ -36,9 +36,9 @@ class FieldError(ValueError):
         self.field = field
 
 
-def laid_over(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """Join defaults and given arguments of ``new_task``, which win."""
-    return under(_fitting(defaults, said), said)
+def completed(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """Complete given arguments of ``new_task`` by the defaults that fit them."""
+    return with_defaults(_fitting(defaults, said), said)
 
 
 def _fitting(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> Mapping[str, Any]:
