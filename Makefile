@@ -100,7 +100,7 @@ properties: ## the real thing beside a naive model
 simulation: ## hours of faults from one seed, 80 seeds
 integration: $(DOCS) ## real sockets, processes and disk
 
-nightly: $(STAMP) $(DOCS) programs ## all tests with the counts for which nobody waits, with examples by chance: some hours
+nightly: $(STAMP) $(DOCS) programs ## all tests with many more seeds and examples, also random ones: some hours
 	TASKQUEUE_NIGHTLY=1 $(PYTEST) --timeout 3600 --hypothesis-profile=explore
 
 # setup.cfg has these versions. pip reads them from the environment, since the inner make calls it in `setup`. Types are
