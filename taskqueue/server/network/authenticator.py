@@ -7,12 +7,12 @@
 libzmq asks by ZAP (RFC 27) after a peer has proven to have its key. The key in the answer comes with each message of
 the connection, as its User-Id. It also asks about peers by ipc, which the mode of the socket file has let in.
 
-1. Which connections have ended is read before each answer: see ``connections``.
+1. Before each answer the ends of connections are read: see ``connections``.
 2. A key that expires is like one that is revoked at that moment. If its owner loses a right or projects, its
-   connections are closed, too: it comes again, and what it holds or waits for by its former rights is gone. So it is
-   for a user without a connection, for whom the web process speaks.
-3. An address that begins more than HASTY_MOST connections within a second finds the others closed at once, before any
-   handshake, which costs the daemon's side 1 ms.
+   connections are closed, too: its client connects again, and loses the leases and waits of its former rights. The same
+   holds for a user without a connection, for whom the web process speaks.
+3. Of an address that begins more than HASTY_MOST connections within a second, the others are closed at once, before
+   their handshakes, each of which costs the daemon 1 ms.
 4. If more than HASTY_MOST strangers, addresses from which no key was admitted, came within a second, strangers begin
    HASTY_MOST connections in all within the next. So a flood from many addresses leaves those at work alone.
 """
