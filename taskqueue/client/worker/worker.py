@@ -49,9 +49,9 @@ from taskqueue.client.worker.worker_log import (
     SUMMARY_SECONDS,
     Hanging,
     WorkerLog,
-    tell_draining,
-    tell_reach,
-    tell_unknown,
+    log_draining,
+    log_reach,
+    log_unknown,
 )
 from taskqueue.defaults import CONCURRENCY
 from taskqueue.errors import ClientError, Hung, RequestTimeout
@@ -256,16 +256,16 @@ class Worker:
         reporting = Reporting(client, self._log)
         fetching = asyncio.ensure_future(self._fetch(client, handler, reporting))
         stopping = asyncio.ensure_future(self._stopping.wait())
-        drained = asyncio.ensure_future(tell_draining(client._draining, ends=self._exit_when_drained))
-        telling = [asyncio.ensure_future(tell_reach(client, self._projects, self._concurrency))]
+        drained = asyncio.ensure_future(log_draining(client._draining, ends=self._exit_when_drained))
+        watching = [asyncio.ensure_future(log_reach(client, self._projects, self._concurrency))]
         if self._projects:
-            telling.append(asyncio.ensure_future(tell_unknown(client, self._projects)))
+            watching.append(asyncio.ensure_future(log_unknown(client, self._projects)))
             if self._until_finished:
-                telling.append(asyncio.ensure_future(self._end_when_finished(client, self._projects)))
+                watching.append(asyncio.ensure_future(self._end_when_finished(client, self._projects)))
         try:
             await asyncio.wait({fetching, stopping, drained}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for each in (stopping, fetching, drained, *telling):
+            for each in (stopping, fetching, drained, *watching):
                 each.cancel()
             ended = await asyncio.gather(fetching, return_exceptions=True)
             await self._finish(client, reporting)

@@ -310,7 +310,7 @@ NAMES_MOST: Final = 10
 """Projects that a line names."""
 
 
-async def tell_reach(client: AsyncClient, projects: Sequence[str] | None, places: int) -> None:
+async def log_reach(client: AsyncClient, projects: Sequence[str] | None, places: int) -> None:
     """Log whenever the daemon can't be reached and, when it can, what this worker wants of it; until cancelled."""
     reach = client._reachability
     wanted = "any" if projects is None else ",".join(projects)
@@ -335,7 +335,7 @@ async def tell_reach(client: AsyncClient, projects: Sequence[str] | None, places
         await reach.lost.wait()
 
 
-async def tell_draining(draining: Draining, *, ends: bool) -> None:
+async def log_draining(draining: Draining, *, ends: bool) -> None:
     """Log when this worker is drained, when it has finished, and when it is resumed; until cancelled.
 
     Args:
@@ -370,7 +370,7 @@ async def _either(*events: asyncio.Event) -> None:
             each.cancel()
 
 
-async def tell_unknown(client: AsyncClient, projects: Sequence[str]) -> None:
+async def log_unknown(client: AsyncClient, projects: Sequence[str]) -> None:
     """Log in one line which of the projects do not exist, until all do."""
     unknown: Sequence[str] = []
     for pause in growing_pauses():
