@@ -95,7 +95,7 @@ class ExportedTask(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
         itag: a push with another value restarts the task, if it has finished.
         held_back: delayed by a retry, a ``retry_after`` or a recrawl.
         timed_out: its last attempt timed out.
-        apart: its project can finish while it is live.
+        apart: its project can finish while it is unfinished.
         bare: finished, and its URL, body and result have been deleted; ``exetime`` tells since when.
         depth: follow-ups between it and a task that was pushed by itself.
         body: any value for the fetcher; the daemon never looks into it.

@@ -148,7 +148,7 @@ class FlowTasks(Request["FlowTasksReply"], tag="flow-tasks"):
 
 
 class FlowCancel(ChangeRequest["FlowReply"], tag="flow-cancel"):
-    """Cancel the live tasks of a flow, or drop a stage; a failed flow of a cron entry is then cancelled."""
+    """Cancel the unfinished tasks of a flow, or drop a stage; a failed flow of a cron entry is then cancelled."""
 
     project: ProjectName
     flow: FlowName

@@ -96,7 +96,7 @@ class Project(Struct, frozen=True, omit_defaults=True):
         tokens: tasks that its bucket would let through now.
         reason: why it paused itself, or that it is still being imported; empty: neither.
         check_at: unix seconds of the next check, if it paused itself.
-        unfinished: live tasks that must finish before the project has.
+        unfinished: tasks that must finish before the project has.
         finished: times that the project has finished.
         held_by: sessions that keep it open.
         cron: its cron entries.
@@ -213,7 +213,7 @@ class ProjectProgress(Struct, frozen=True):
 
     Attributes:
         finished: the project has finished or, with ``ignore_retries``, has only retries left.
-        unfinished: live tasks that must finish first.
+        unfinished: tasks that must finish first.
         times: times that it has finished; a larger figure than before: it has finished in between.
         remaining: estimate of the time that is left; None: unknown.
     """

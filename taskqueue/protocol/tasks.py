@@ -336,8 +336,8 @@ class TaskList(Request["TaskListReply"], tag="task-list"):
         state: tasks in this state; None: in those of ``states``.
         url: the URL matches; empty: any.
         error: the error of the last attempt, or its kind, matches; empty: any. Not with ``processing``.
-        since: unix seconds: finished or, if live, last run at that time or later; 0: any. Tasks that never ran don't
-            match.
+        since: unix seconds: finished or, if unfinished, last run at that time or later; 0: any. Tasks that never ran
+            don't match.
         newest: from the end of the order backwards; not with ``ready``, ``delayed`` or ``blocked``.
         after: ``next`` of the page before, with all else unchanged; empty: from the start.
         pushed_since: unix seconds: first pushed at that time or later; 0: any. Tasks whose first push is unknown don't
@@ -391,7 +391,7 @@ class TaskCancel(ChangeRequest["TasksReply"], tag="task-cancel"):
 
 
 class TaskReprioritise(ChangeRequest["TasksReply"], tag="task-reprioritise"):
-    """Change the priority of live tasks.
+    """Change the priority of unfinished tasks.
 
     Attributes:
         priority: new priority; larger runs first.
