@@ -13,15 +13,15 @@ class ListColumn(NamedTuple, Generic[T]):
 
     Attributes:
         head: its title.
-        told: text of a row's cell; may be empty.
+        text: function that returns the text of a row's cell; may be empty.
         sort: order of a list by this column; empty if there is none.
         words: True for texts, False for numbers.
         at: time of a row in unix seconds, which terminal and dashboard format each in their own way; if it is 0, the
-            cell shows ``told``.
+            cell shows ``text``.
     """
 
     head: str
-    told: Callable[[T], str]
+    text: Callable[[T], str]
     sort: str = ""
     words: bool = False
     at: Callable[[T], float] | None = None

@@ -27,7 +27,7 @@ class Fact(NamedTuple):
     """Line about the daemon: topic and text."""
 
     head: str
-    told: str
+    text: str
 
 
 def facts(reply: DaemonStatus) -> list[Fact]:

@@ -42,7 +42,7 @@ def test_the_page_of_the_daemon_has_the_words_of_the_command_line(client: Client
     lines = page.get_element_by_id("facts")
     assert [words(each) for each in lines.iter("dt")] == [fact.head for fact in told]
     # Except the uptime, which goes on.
-    assert words(next(lines.iter("dd"))).partition(", ")[2] == told[0].told.partition(", ")[2]
+    assert words(next(lines.iter("dd"))).partition(", ")[2] == told[0].text.partition(", ")[2]
 
 
 def test_of_a_store_in_a_database_the_page_and_the_command_line_say_which_one(daemon: DaemonFactory) -> None:

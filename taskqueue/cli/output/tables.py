@@ -159,7 +159,7 @@ def of_columns(
         folds = column.head in folded
         table.add_column(column.head, justify=justify, no_wrap=not folds, overflow="fold" if folds else "ellipsis")
     for row in rows:
-        cells = (when(at) if column.at and (at := column.at(row)) else column.told(row) for column in columns)
+        cells = (when(at) if column.at and (at := column.at(row)) else column.text(row) for column in columns)
         looks = (styles[column.head](row) if column.head in styles else "" for column in columns)
         table.add_row(*map(Text, cells, looks))
     return table

@@ -168,7 +168,7 @@ FETCHER_WIDTH: Final = 9
 
 def _fetcher(column: ListColumn[Fetcher]) -> Column[Fetcher]:
     width = FETCHER_WIDTHS.get(column.head, FETCHER_WIDTH)
-    return Column(column.head, width, column.sort, lambda view, speeds: Text(column.told(view)))
+    return Column(column.head, width, column.sort, lambda view, speeds: Text(column.text(view)))
 
 
 FETCHER_NAME: Final = COLUMNS[0]
@@ -226,7 +226,7 @@ def _projects(snapshot: Snapshot, rows: ListView[ProjectSort], width: int) -> Re
 def _fetchers(views: Sequence[Fetcher], rows: ListView[FetcherSort], width: int) -> RenderableType:
     if not views:
         return _line("No fetcher is named so." if rows.part else "No fetchers.")
-    named = [(FETCHER_NAME.told(view), view, None) for view in views]
+    named = [(FETCHER_NAME.text(view), view, None) for view in views]
     return _table(FETCHER_NAME.head, named, _chosen(FETCHER_CELLS, FETCHER_FIRST, rows.sort), rows.sort, width)
 
 

@@ -38,11 +38,11 @@ class Bar(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """Part of the time with its bars; ``told`` describes them in words."""
+    """Part of the time with its bars; ``title`` describes them in words."""
 
     x: float
     width: float
-    told: str
+    title: str
     bars: list[Bar]
 
 
@@ -59,24 +59,24 @@ class Chart(NamedTuple):
     lines: list[tuple[float, float]]
 
 
-def draw_chart(counts: Sequence[Mapping[str, float]], told: Sequence[str]) -> Chart:
+def draw_chart(counts: Sequence[Mapping[str, float]], titles: Sequence[str]) -> Chart:
     """Draw the parts of a time from left to right.
 
     Args:
         counts: counts of each part by name of the events, the lowest bar first.
-        told: description of each part.
+        titles: description of each part.
     """
     most = ceiling(max((sum(each.values()) for each in counts), default=0.0))
     step = CHART_WIDTH / max(len(counts), 1)
     slots = []
-    for place, (each, words) in enumerate(zip(counts, told, strict=True)):
+    for place, (each, title) in enumerate(zip(counts, titles, strict=True)):
         x, y, bars = place * step, CHART_HEIGHT, []
         for name, count in each.items():
             if count > 0:
                 height = count / most * CHART_HEIGHT
                 y -= height
                 bars.append(Bar(name, round(x, 2), round(y, 2), round(step * (1 - GAP), 2), round(height, 2)))
-        slots.append(Slot(round(x, 2), round(step, 2), words, bars))
+        slots.append(Slot(round(x, 2), round(step, 2), title, bars))
     return Chart(slots, most, [(CHART_HEIGHT * (1 - part), most * part) for part in (0.5, 1.0)])
 
 
@@ -104,7 +104,7 @@ class ClassBar(NamedTuple):
     y: float
     width: float
     height: float
-    told: str
+    title: str
 
 
 class Bars(NamedTuple):
@@ -141,10 +141,10 @@ def bars_of(histogram: Histogram, words: Callable[[float], str]) -> Bars:
     bars = []
     for place, index in enumerate(range(first, last + 1)):
         height = counts[index] / most * HISTOGRAM_HEIGHT
-        told = f"{_class(edges[index], edges[index + 1], words)}: {counts[index]:,}"
+        title = f"{_class(edges[index], edges[index + 1], words)}: {counts[index]:,}"
         bars.append(
             ClassBar(
-                round(place * step, 1), round(HISTOGRAM_HEIGHT - height, 1), round(step, 1), round(height, 1), told
+                round(place * step, 1), round(HISTOGRAM_HEIGHT - height, 1), round(step, 1), round(height, 1), title
             )
         )
     ends = edges[first : last + 2]

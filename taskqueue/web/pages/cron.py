@@ -35,18 +35,18 @@ READ_MOST: Final = 2000
 
 
 class Column(NamedTuple):
-    """Tick, as the flow that was submitted at it; ``told``: its progress in words."""
+    """Tick, as the flow that was submitted at it; ``title``: its progress in words."""
 
     view: Flow
-    told: str
+    title: str
 
 
 class Cell(NamedTuple):
-    """Task of a tick; ``told``: task, tick, state and duration in words."""
+    """Task of a tick; ``title``: task, tick, state and duration in words."""
 
     state: str
     href: str
-    told: str
+    title: str
 
 
 class Row(NamedTuple):

@@ -114,7 +114,7 @@ def _rows(services: Services, views: Sequence[Fetcher]) -> list[Row]:
 
 
 def _row(view: Fetcher, speed: float | None) -> Row:
-    cells = {column.head: column.told(view) for column in COLUMNS[1:]}
+    cells = {column.head: column.text(view) for column in COLUMNS[1:]}
     return Row(view.session, name_of(view), cells | {SPEED: "" if speed is None else f"{speed:,.1f}"})
 
 

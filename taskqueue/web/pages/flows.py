@@ -51,10 +51,10 @@ DRAWN: Final = (*OVER, "processing")
 
 
 class Row(NamedTuple):
-    """Row of a flow; ``told``: its tasks by state; ``others``: text of the link to its cron entry, if it is of one."""
+    """Row of a flow; ``title``: its tasks by state; ``others``: text of the link to its cron entry, if it is of one."""
 
     view: Flow
-    told: str
+    title: str
     bar: Sequence[Share]
     others: str
 

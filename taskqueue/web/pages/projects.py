@@ -253,7 +253,6 @@ class WindowRow(NamedTuple):
 
     name: str
     events: Window | EventTotals
-    told: str
 
 
 async def look_at_one(request: Request) -> Mapping[str, Any]:
@@ -302,10 +301,7 @@ async def _stats(services: Services, name: str) -> Windows:
 
 def _windows(totals: EventTotals, windows: Windows) -> list[WindowRow]:
     found: list[tuple[str, Window | EventTotals]] = [(name, getattr(windows, field)) for name, field in WINDOWS.items()]
-    return [
-        WindowRow(name, events, events_text(*(getattr(events, event) for event in EVENTS)))
-        for name, events in [*found, (ALL, totals)]
-    ]
+    return [WindowRow(name, events) for name, events in [*found, (ALL, totals)]]
 
 
 async def _failures(services: Services, name: str, by: FailuresBy) -> list[FailureRow]:

@@ -90,7 +90,7 @@ def minute(number: int, **fields: Any) -> DaemonPoint:
 
 
 def cells(points: list[DaemonPoint]) -> list[dict[str, str]]:
-    return [{column.head: column.told(part) for column in HISTORY_COLUMNS} for part in history_parts(points)]
+    return [{column.head: column.text(part) for column in HISTORY_COLUMNS} for part in history_parts(points)]
 
 
 def test_a_row_has_the_pace_of_its_minutes_and_the_slowest_of_their_times() -> None:

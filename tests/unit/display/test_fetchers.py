@@ -22,7 +22,7 @@ def test_of_places_no_more_are_held_than_there_are_and_what_is_beyond_is_told_ap
 
 
 def test_a_row_and_the_lines_of_the_daemon_tell_it_apart_too() -> None:
-    holds = next(column.told for column in COLUMNS if column.head == "holds")
+    holds = next(column.text for column in COLUMNS if column.head == "holds")
     view = Fetcher(session="9e3b", name="web1", capacity=2, holds=3, silent_seconds=0.0)
 
     assert holds(view) == "2/2+1"

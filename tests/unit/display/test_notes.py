@@ -33,6 +33,6 @@ def test_a_number_from_0_to_1_is_a_progress_bar_and_any_other_note_is_shown_as_i
 def test_a_list_of_fetchers_has_their_notes_with_a_short_progress_bar() -> None:
     [column] = [column for column in COLUMNS if column.head == "note"]
 
-    assert column.told(Fetcher("s", "web1", 1, 1, 0.0, note=0.5)) == "[##...] 50%"
-    assert column.told(Fetcher("s", "web1", 1, 1, 0.0, note="page 3")) == "page 3"
-    assert column.told(Fetcher("s", "web1", 1, 1, 0.0)) == ""
+    assert column.text(Fetcher("s", "web1", 1, 1, 0.0, note=0.5)) == "[##...] 50%"
+    assert column.text(Fetcher("s", "web1", 1, 1, 0.0, note="page 3")) == "page 3"
+    assert column.text(Fetcher("s", "web1", 1, 1, 0.0)) == ""

@@ -68,7 +68,7 @@ def test_a_line_of_less_than_two_numbers_is_none() -> None:
 def test_each_class_between_the_first_and_the_last_that_has_values_is_a_bar() -> None:
     bars = bars_of(Histogram([1, 2, 4, 8, 16, 32, 64], [0, 0, 4, 2, 0, 1, 3, 1]), "{:g}".format)
 
-    assert [bar.told for bar in bars.bars] == [
+    assert [bar.title for bar in bars.bars] == [
         "2 to 4: 4", "4 to 8: 2", "8 to 16: 0", "16 to 32: 1", "32 to 64: 3", "more than 64: 1",
     ]  # fmt: skip
     assert [bar.height for bar in bars.bars] == [80, 40, 0, 20, 60, 20]
