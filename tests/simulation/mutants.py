@@ -936,8 +936,8 @@ def _retries_release_dead_letters(replace_: Replace) -> None:
         return propagation._rest(turn, found)
 
     original = replace_(lease_end, "_retry", retry)
-    tell_failure = propagation._TELL["failed"]
-    replace_(propagation, "_TELL", {**propagation._TELL, "failed": tell})
+    tell_failure = propagation._BY_KIND["failed"]
+    replace_(propagation, "_BY_KIND", {**propagation._BY_KIND, "failed": tell})
 
 
 def _dead_letters_for_successes(replace_: Replace) -> None:
