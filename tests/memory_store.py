@@ -43,10 +43,12 @@ class Entries:
         del self.keys[first:last]
 
     def scan(self, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        assert limit >= 0, "real stores fail at a limit below 0"
         first, last = bisect_left(self.keys, start), bisect_left(self.keys, end)
         return [(key, self.values[key]) for key in self.keys[first : min(last, first + limit)]]
 
     def scan_back(self, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        assert limit >= 0, "real stores fail at a limit below 0"
         first, last = bisect_left(self.keys, start), bisect_left(self.keys, end)
         return [(key, self.values[key]) for key in reversed(self.keys[max(first, last - limit) : last])]
 

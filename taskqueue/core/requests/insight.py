@@ -100,7 +100,7 @@ LOOKED_AT = 1000
 def show_log(turn: TurnState, request: Log, wanted: Needs) -> Halves:
     """Answer with a page of the log, newest entry first."""
     state, scope = turn.state, turn.caller.scope
-    end = min(request.before or state.next_log, state.next_log)
+    end = max(min(request.before or state.next_log, state.next_log), _oldest(state))
     first = max(end - LOOKED_AT, _oldest(state))
     wanted.log.append(LogRef(first, end))
     yield

@@ -453,6 +453,19 @@ def test_no_more_entries_are_kept_than_there_may_be(make_world: MakeWorld, monke
     assert [entry.number for entry in page(world).entries] == [5, 4, 3]
 
 
+def test_a_page_before_the_first_entry_that_is_kept_is_empty(make_world: MakeWorld, monkeypatch: Any) -> None:
+    for module in (needs, insight, batch):
+        monkeypatch.setattr(module, "LOG_MOST", 3)
+    world = make_world()
+    for _ in range(7):
+        world.do("pause")
+
+    pages = [page(world, before=before) for before in (1, 3, 5, 6)]
+
+    assert [[entry.number for entry in found.entries] for found in pages] == [[], [], [], [5]]
+    assert not any(found.next for found in pages)
+
+
 def test_a_page_fits_into_a_message(make_world: MakeWorld) -> None:
     world = make_world(max_message=32 << 10)
     for _ in range(300):
