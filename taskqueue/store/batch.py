@@ -259,8 +259,11 @@ def _drop(batch: Batch, project: int, families: Iterable[Family]) -> None:
 
 
 def _add_operations(batch: Batch, writes: WriteSet) -> None:
+    dropped = frozenset(writes.dropped_operations)
     batch.puts[layout.OPERATIONS].extend(
-        (layout.operation_key(record.progress.id), layout.encode(record)) for record in writes.operations
+        (layout.operation_key(record.progress.id), layout.encode(record))
+        for record in writes.operations
+        if record.progress.id not in dropped
     )
     batch.deletes[layout.OPERATIONS].extend(map(layout.operation_key, writes.dropped_operations))
     for number, members in writes.members.items():

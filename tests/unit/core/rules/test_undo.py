@@ -33,7 +33,7 @@ from tests.unit.core.rules.conftest import CANCEL, DAY, FORCE, HOUR
 from tests.unit.core.rules.test_dependencies import state_of, waiting
 from tests.unit.core.rules.test_flows import flow
 from tests.unit.core.rules.test_flows import show as show_flow
-from tests.unit.core.rules.test_operations import MANY, WHO, begin, bulk, show
+from tests.unit.core.rules.test_operations import MANY, WHO, begin, bulk, operations, show
 
 
 def begin_undo(world: World, operation: int) -> int:
@@ -1077,6 +1077,23 @@ def test_operations_that_can_be_undone_are_remembered_beyond_a_hundred_others(wo
     world.restart()
 
     assert undo(world, operation).matched == 3
+
+
+def test_an_operation_that_is_forgotten_in_the_turn_in_which_its_rows_go_is_not_stored_again(world: World) -> None:
+    many(world, 3)
+    first = bulk(world, "cancel").id
+    for priority in range(1, OPERATIONS_MOST):
+        world.push("news", task(f"more {priority}"))
+        bulk(world, "reprioritise", priority=priority)
+    while len(operations(world)) < ENDED_KEPT:
+        bulk(world, "retry", dry_run=True)
+    known = {view.id for view in operations(world)}
+    assert first in known
+
+    last = bulk(world, "reprioritise", priority=99)
+    world.restart()
+
+    assert {view.id for view in operations(world)} == known - {first} | {last.id}
 
 
 @pytest.mark.parametrize("action", ["reset", "delete"])
