@@ -188,6 +188,7 @@ class Changes:
             writes.linked = {ref: task for ref, task in writes.linked.items() if ref.project not in retired}
             writes.awaited = {ref: waits for ref, waits in writes.awaited.items() if ref.project not in retired}
             writes.attempts = [attempt for attempt in writes.attempts if attempt.project not in retired]
+            writes.counters = {number: each for number, each in writes.counters.items() if number not in retired}
             writes.results = {ref: each for ref, each in writes.results.items() if ref[0] not in retired}
         return writes
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from taskqueue.core.model.operation import ENDED_KEPT
+from taskqueue.core.moves.statistics import SAVE_SECONDS
 from taskqueue.core.steps.bulk import PAGE_TASKS
 from taskqueue.core.steps.operations import LOST_A_STEP, PROJECTS_A_STEP, RUNNING_MOST
 from taskqueue.protocol.base import ErrorReply
@@ -16,6 +17,7 @@ from taskqueue.protocol.operations import Bulk, OperationList, OperationReply, O
 from taskqueue.protocol.projects import GroupDo, ProjectDo, ProjectReply, ProjectSet, ProjectShow
 from taskqueue.protocol.tasks import DoneReply, NewTasksReply, TaskList, TaskListReply
 from taskqueue.protocol.values import Operation, TaskCounts, TaskFilter
+from taskqueue.store.records import layout
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import FORCE
 
@@ -226,6 +228,21 @@ def test_tasks_of_a_large_group_are_lost_step_by_step_across_restarts(
     assert (view.seen, view.matched, bool(view.ended_at)) == (len(members), len(members), True)
     assert len(world.disk.families["ready"].keys) == len(world.disk.families["ids"].keys) == 1
     assert not world.disk.families["members"].keys
+
+
+@pytest.mark.parametrize("action", ["reset", "delete"])
+def test_counters_that_are_saved_in_the_turn_that_drops_their_project_go_with_it(
+    make_world: MakeWorld, action: Any
+) -> None:
+    world, members = group(make_world, LOST_A_STEP + 1)
+    number = world.scheduler._state.projects.by_name[members[-1]].number
+    group_do(world, action)
+
+    world.elapsed += SAVE_SECONDS
+    world.turn()
+
+    assert number not in world.scheduler._state.projects.by_number
+    assert layout.project_key(number) not in world.disk.families[layout.COUNTERS].values
 
 
 def test_who_is_in_the_group_when_an_action_begins_is_who_is_meant(make_world: MakeWorld) -> None:
