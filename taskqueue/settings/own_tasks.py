@@ -151,6 +151,26 @@ def filled(value: Any, texts: Mapping[str, str]) -> Any:
     return [filled(item, texts) for item in value] if isinstance(value, list) else value
 
 
+def filled_start(text: str, texts: Mapping[str, str], most: int) -> str:
+    """Return the first characters of what ``filled`` makes of a text, ``most`` at most, without making the rest."""
+    parts, at, left = [""], 0, most
+    for found in IN_BRACES.finditer(text):
+        if left <= 0:
+            break
+        parts += text[at : found.start()], texts.get(found[1], found[0])
+        at = found.end()
+        left -= len(parts[-2]) + len(parts[-1])
+    return "".join([*parts, text[at:]])[:most]
+
+
+def _bytes_put(value: Any, texts: Mapping[str, int]) -> int:
+    """Return how many bytes of these texts, given their lengths, ``filled`` puts into a value."""
+    if isinstance(value, str):
+        return sum(texts.get(name, 0) for name in IN_BRACES.findall(value))
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return sum(_bytes_put(part, texts) for part in parts)
+
+
 def at_tick(task: Template, tick: str) -> Template:
     """Return the task of an entry at a tick (unix seconds, in digits)."""
     texts = {"tick": tick}
@@ -210,7 +230,12 @@ def wrong_on_failure(where: str, task: Template, environment: Environment | None
         yield f"{where}.url: takes {{taskid}} and {{url}}{body}"
     if environment is not None:
         texts = {"taskid": "9" * MAX_TASKID_BYTES, "url": LONGEST * MAX_URL_CHARS, "error": LONGEST * MAX_KIND_CHARS}
-        yield from unpackable(f"{where}.body", filled(task.body, texts), environment)
+        # Not filled before it is known to fit: a template of 100 kB may become gigabytes.
+        size = _bytes_put(task.body, {name: len(text.encode()) for name, text in texts.items()})
+        if size > MAX_PACKED_BYTES:
+            yield _too_large(f"{where}.body", size)
+        else:
+            yield from unpackable(f"{where}.body", filled(task.body, texts), environment)
 
 
 def wrong_entry(where: str, name: str, entry: CronEntry, environment: Environment | None) -> Iterator[str]:
@@ -285,7 +310,12 @@ def unpackable(where: str, value: object, environment: Environment) -> Iterator[
         yield f"{where}: {_without_key(rejected.reason)}"
     else:
         if size > MAX_PACKED_BYTES:
-            yield f"{where}: {size} bytes, at most {MAX_PACKED_BYTES} are taken in a setting"
+            yield _too_large(where, size)
+
+
+def _too_large(where: str, size: int) -> str:
+    """Return the reason why a value of this size is refused."""
+    return f"{where}: {size} bytes, at most {MAX_PACKED_BYTES} are taken in a setting"
 
 
 def attempt(where: str, ask: Callable[[], object]) -> Iterator[str]:

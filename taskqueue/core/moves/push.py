@@ -37,7 +37,7 @@ from taskqueue.protocol.message_room import room_beside
 from taskqueue.protocol.messages import NO_MAP, Flaws
 from taskqueue.protocol.tasks import ItemError
 from taskqueue.protocol.values import NewTask, Schedule
-from taskqueue.settings.own_tasks import Template, filled
+from taskqueue.settings.own_tasks import Template, filled, filled_start
 
 ITEM_CODES: Final = ("forbidden", "slot-full")
 """Codes that the error of an item has; those of other refusals are empty."""
@@ -231,7 +231,7 @@ def push_for_failed(turn: TurnState, project: Project, task: Task, template: Tem
     number = state.next_number()
     taskid = f"{ON_FAILURE}{number:x}.{unguessable(state.secret, number)}.{task.taskid}"
     taskid = taskid.encode()[:MAX_TASKID_BYTES].decode(errors="ignore")
-    url = filled(template.url, texts)[:MAX_URL_CHARS] or failed
+    url = filled_start(template.url, texts, MAX_URL_CHARS) or failed
     schedule = Schedule(template.priority, retries=template.retries, age=template.age, timeout=template.timeout)
     body = state.environment.pack(filled(template.body, texts))
     made = _add(turn, project, NewTask(taskid, url, schedule, body), 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -12,6 +14,7 @@ from taskqueue.protocol.projects import ProjectSet
 from taskqueue.protocol.tasks import TaskRetry, TasksReply
 from tests.unit.core.conftest import Fetcher, World, body_of, task
 from tests.unit.core.rules.conftest import FORCE
+from tests.unit.core.rules.test_operations import WHO
 
 DEAL: Final[dict[str, Any]] = {
     "on_failure": {
@@ -21,6 +24,15 @@ DEAL: Final[dict[str, Any]] = {
         "retries": 0,
     }
 }
+
+
+def measured(call: Callable[[], object]) -> tuple[object, int]:
+    """Call a function; return its result and the most bytes that were taken meanwhile."""
+    tracemalloc.start()
+    try:
+        return call(), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def made(world: World, fetcher: Fetcher) -> list[str]:
@@ -183,7 +195,10 @@ def test_a_long_taskid_is_cut(world: World) -> None:
         ({"taskid": "x"}, "on_failure.taskid: leave it out; the daemon makes one for each failed task"),
         ({"url": "data:,{error}"}, "on_failure.url: takes {taskid} and {url}; {error} belongs in the body"),
         ({"url": "data:,{oops}"}, "on_failure.url: takes {taskid} and {url}, not {oops}"),
-        ({"body": "{url}" * 3}, "on_failure.body: 98309 bytes, at most 65536 are taken in a setting"),
+        ({"body": "{url}" * 3}, "on_failure.body: 98304 bytes, at most 65536 are taken in a setting"),
+        ({"body": [{"x": "{url}{taskid}"}, "{url}"]}, "on_failure.body: 65664 bytes, at most 65536 are taken in a"),
+        ({"body": "{url}{taskid}" * 2}, "on_failure.body: 65792 bytes, at most 65536 are taken in a setting"),
+        ({"body": "x" * 65_000 + "{taskid}" * 9}, "on_failure.body: 66157 bytes, at most 65536 are taken in a setting"),
     ],
 )
 def test_a_template_that_can_not_be_filled_is_refused(world: World, template: dict[str, Any], reason: str) -> None:
@@ -191,4 +206,27 @@ def test_a_template_that_can_not_be_filled_is_refused(world: World, template: di
     reply = world.answer(request)
 
     assert isinstance(reply, ErrorReply)
-    assert reply.reason == reason
+    assert reply.reason.startswith(reason)
+
+
+def test_a_template_that_would_become_huge_is_refused_without_being_filled(world: World) -> None:
+    settings: dict[str, Any] = {"on_failure": {"body": "{url}" * 2000}}
+
+    reply, most = measured(lambda: world.answer(ProjectSet(**WHO, n=world.n(), project="news", settings=settings)))
+
+    assert isinstance(reply, ErrorReply)
+    assert reply.reason == f"on_failure.body: {2000 * 32_768} bytes, at most 65536 are taken in a setting"
+    assert most < 8 << 20
+
+
+def test_a_url_with_many_placeholders_is_cut_without_being_filled(world: World) -> None:
+    world.set(on_failure={"url": "data:," + "{url}" * 1600})
+    world.push("news", task("a", retries=0, url="http://a/" + "x" * 8000))
+    fetcher = world.fetcher()
+
+    _, most = measured(lambda: fetcher.fail("a"))
+
+    assert most < 8 << 20
+    fetcher.hello()
+    (handed,) = fetcher.held.values()
+    assert handed.url == ("data:," + ("http://a/" + "x" * 8000) * 2)[:8192]
