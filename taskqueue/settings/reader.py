@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from math import inf
 from typing import Any, Final, TypeVar
 
@@ -29,6 +30,10 @@ Section = TypeVar("Section", bound=Struct)
 Note = Callable[[str], object]
 """Callback that receives a problem."""
 
+Problem = Callable[[], str]
+"""Function that describes a problem. Similar names take time to find, and a request may have thousands of unknown
+names, of which only the first is described."""
+
 BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 """Keys that need no quotes."""
 SHOWN_CHARS: Final = 100
@@ -36,30 +41,36 @@ SHOWN_CHARS: Final = 100
 
 def read(where: str, table: Mapping[str, Any], kind: type[Section], note: Note) -> Section:
     """Read a section from the valid settings of a table; report problems of the rest in the order of its keys."""
+    section, found = _read(where, table, kind)
+    for problem in found:
+        note(problem())
+    return section
+
+
+def _read(where: str, table: Mapping[str, Any], kind: type[Section]) -> tuple[Section, list[Problem]]:
+    """Read a section from the valid settings of a table; return it with the problems of the rest."""
     known = described(kind)
     said: dict[str, Any] = {}
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[Problem]] = {}
     for key, value in table.items():
         setting = known.get(key)
         if setting is None:
-            found[key] = [unknown(where, key, kind)]
+            found[key] = [partial(unknown, where, key, kind)]
         elif isinstance(value, dict) and setting.form == "table":
-            said[key] = _read_within(path(where, key), value, setting, found.setdefault(key, []).append)
+            said[key], found[key] = _read_within(path(where, key), value, setting)
         else:
             said[key] = _plain(value, setting)
     section = _converted(said, kind)
     if section is None:
         for key in [key for key, value in said.items() if _converted({key: value}, kind) is None]:
             del said[key]
-            found.setdefault(key, []).append(_wrong(where, key, table[key], kind))
+            found.setdefault(key, []).append(partial(_wrong, where, key, table[key], kind))
         section = msgspec.convert(said, kind)
-    if found:
-        for problem in [problem for key in table for problem in found.get(key, ())]:
-            note(problem)
+    in_order = [problem for key in table for problem in found.get(key, ())]
     one_of = getattr(kind, "ONE_OF", ())
     if one_of and sum(bool(table.get(key)) for key in one_of) != 1:
-        note(f"{where}: give one of {' and '.join(one_of)}")
-    return section
+        in_order.append(partial(_not_one, where, one_of))
+    return section, in_order
 
 
 def problems(where: str, table: Mapping[str, Any], kind: type[Struct]) -> list[str]:
@@ -128,17 +139,28 @@ def _wrong(where: str, key: str, value: Any, kind: type[Struct]) -> str:
     return f"{must_be(where, key, kind)}{said}{maybe and '; '}{maybe}"
 
 
-def _read_within(where: str, table: dict[str, Any], setting: Description, note: Note) -> Any:
-    """Read a setting that is a table, or several by name, without its invalid parts."""
+def _read_within(where: str, table: dict[str, Any], setting: Description) -> tuple[Any, list[Problem]]:
+    """Read a setting that is a table, or several by name; return it without its invalid parts, with their problems."""
     if setting.section is not None:
-        return read(where, table, setting.section, note)
+        return _read(where, table, setting.section)
     if setting.sections is None:
-        return table
+        return table, []
+    strays = [(name, part) for name, part in table.items() if not isinstance(part, dict)]
+    found: list[Problem] = [partial(_no_section, where, name, part) for name, part in strays]
+    sections: dict[str, Any] = {}
     for name, part in table.items():
-        if not isinstance(part, dict):
-            note(f"{path(where, name)} must be a section, not {shown(part)}")
-    kind = setting.sections
-    return {name: read(path(where, name), part, kind, note) for name, part in table.items() if isinstance(part, dict)}
+        if isinstance(part, dict):
+            sections[name], its = _read(path(where, name), part, setting.sections)
+            found += its
+    return sections, found
+
+
+def _not_one(where: str, names: Iterable[str]) -> str:
+    return f"{where}: give one of {' and '.join(names)}"
+
+
+def _no_section(where: str, name: str, value: Any) -> str:
+    return f"{path(where, name)} must be a section, not {shown(value)}"
 
 
 def _plain(value: Any, setting: Description) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
@@ -10,6 +11,7 @@ from msgspec import Meta, Struct
 from taskqueue.errors import Rejected
 from taskqueue.settings import reader
 from taskqueue.settings.description import DURATION, DURATION_SAID, SIZE, described
+from taskqueue.texts import suggestions
 
 
 class Job(Struct, frozen=True):
@@ -92,6 +94,22 @@ def test_a_section_with_a_problem_is_refused_with_the_first_one() -> None:
         "setting",
         "count must be a whole number of at least 1, not 0",
     )
+
+
+def test_names_like_an_unknown_one_are_sought_for_the_problem_that_is_told_only(monkeypatch: Any) -> None:
+    sought: list[str] = []
+
+    def close(name: str, *how: Any) -> list[str]:
+        sought.append(name)
+        return get_close_matches(name, *how)
+
+    monkeypatch.setattr(suggestions, "get_close_matches", close)
+    many: dict[str, Any] = {f"cuont{number}": 1 for number in range(100)}
+
+    with pytest.raises(Rejected, match="cuont0 is not a setting; did you mean count"):
+        reader.convert(many | {"jobs": {name: {"at": "x"} | many for name in "ab"}}, Section)
+
+    assert sought == ["cuont0"]
 
 
 def test_each_setting_has_the_form_in_which_it_is_written() -> None:
