@@ -230,6 +230,8 @@ def _obstacle(turn: TurnState, project: Project, name: str, each: DueTick) -> st
         return f"no room for {new} more tasks: max_queue is {settings.max_queue:g}"
     if queue.known + project.reserved + new > settings.max_tasks:
         return f"no room for {new} more tasks: max_tasks is {settings.max_tasks:g}"
+    if len({item.taskid for item in each.tasks}) < new:  # "17{tick}" and "{tick}17" are the same at 1717171717
+        return "two of its tasks have the same taskid"
     for item in each.tasks:
         if turn.find(project, item.taskid) is not None or flows.is_promised(turn, project, item.taskid):
             return f"task {item.taskid} is known already"

@@ -622,6 +622,20 @@ def test_a_tick_one_of_whose_tasks_is_known_is_skipped_as_a_whole(world: World) 
     assert (names(world), world.counts().ready) == (["other"], 2)
 
 
+def test_a_tick_at_which_two_tasks_have_one_taskid_is_skipped_as_a_whole(world: World) -> None:
+    tick = WALL + 17_000
+    tasks = {"a": {"taskid": "17000{tick}"}, "b": {"taskid": "{tick}17000", "after": ["a"]}}
+    world.advance(tick - WALL - 1500)
+    begin(world, tasks, every="1000s", overlap="both")
+
+    world.advance(1500)
+    assert entry(world, "night").problem == "two of its tasks have the same taskid"
+    assert (len(names(world)), counts(world)) == (1, (1, 1, 0))
+    world.advance(1000)
+
+    assert names(world) == [f"night-{int(tick) + seconds}" for seconds in (-1000, 1000)]
+
+
 def test_a_tick_whose_flow_is_known_is_skipped_even_if_the_clock_shows_it_again(world: World) -> None:
     begin(world, keep_flows=2)
     fetcher = world.fetcher()
