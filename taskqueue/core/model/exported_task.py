@@ -39,6 +39,7 @@ from taskqueue.protocol.fields import (
     NIL,
 )
 from taskqueue.protocol.values import Attempt, CronRecord, EventTotals, PauseRecord
+from taskqueue.settings.own_tasks import MAX_TICK
 
 FETCHER_CHARS: Final = 128
 """Longest name of a fetcher, or pseudonym."""
@@ -137,9 +138,11 @@ def check_records(totals: EventTotals | None, pause: PauseRecord | None, cron: M
     for name, record in records.items():
         most_counted = TOTALS_MOST if name == "totals" else COUNTED_MOST
         for field, said in ({} if record is None else msgspec.structs.asdict(record)).items():
+            # The names and taskids of the flow that a tick submits have room for its digits, but not for more.
+            most_seconds = float(MAX_TICK) if field == "waiting" else MAX_EPOCH_SECONDS
             if isinstance(said, str | list) and len(said) > _LENGTHS[field]:
                 raise ValueError(f"{name}.{field}: {len(said):,} is too long; at most {_LENGTHS[field]} can be there")
             for value in said if isinstance(said, list) else [said]:
-                most = MAX_EPOCH_SECONDS if isinstance(value, float) else most_counted
+                most = most_seconds if isinstance(value, float) else most_counted
                 if isinstance(value, int | float) and not 0 <= value <= most:
                     raise ValueError(f"{name}.{field}: expected a number from 0 to {most:,}")

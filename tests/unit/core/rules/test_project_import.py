@@ -608,6 +608,10 @@ def test_a_step_with_a_task_that_cannot_be_taken_is_refused_as_a_whole(
         ({"cron": {"c": CronRecord(1.0, "x" * 129)}}, "malformed: begin.cron.c.taskid: 129 is too long; at most 128"),
         ({"cron": {"c": CronRecord(1.0, waiting=[1.0] * 11)}}, "malformed: begin.cron.c.waiting: 11 is too long"),
         ({"cron": {"c": CronRecord(1.0, problem="x" * 301)}}, "malformed: begin.cron.c.problem: 301 is too long"),
+        (
+            {"cron": {"c": CronRecord(1.0, waiting=[1.0, 1e11])}},
+            "malformed: begin.cron.c.waiting: expected a number from 0 to 99,999,999,999",
+        ),
         ({"cron": {"x" * 140_000: CronRecord(1.0)}}, "too-large: begin: pause and cron"),
     ],
 )
