@@ -28,7 +28,7 @@ from msgspec.msgpack import Decoder
 
 from taskqueue.core.model.cron_times import resume
 from taskqueue.core.model.edges import TaskRef
-from taskqueue.core.model.exported_task import check_records, flaw_of, kept_attempts, made_task
+from taskqueue.core.model.exported_task import check_records, flaw_of, kept_attempts, made_task, pause_of
 from taskqueue.core.model.history import ALL, SECONDS, SLICES_MOST, KeptPoint, PointsRef
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project, new_record
@@ -46,7 +46,6 @@ from taskqueue.protocol.exports import ExportedPoint, ExportedProject, ExportedT
 from taskqueue.protocol.fields import NIL, Setting
 from taskqueue.protocol.message_room import room_beside
 from taskqueue.protocol.reasons import reason_of
-from taskqueue.protocol.values import PauseRecord
 from taskqueue.settings.layer_size import MAX_LAYER_BYTES
 from taskqueue.settings.settings import merge
 
@@ -185,7 +184,7 @@ def _begin(turn: TurnState, by: Who, request: ProjectImport) -> Project:
     record.totals = said.totals or record.totals
     record.cron, record.finished = dict(said.cron), said.finished
     record.importing = ImportRecord(
-        request.export, said.parts, FIRST_SEQ, said.newest, said.state, said.pause or PauseRecord()
+        request.export, said.parts, FIRST_SEQ, said.newest, said.state, pause_of(said.state, said.pause)
     )
     project = Project(record, layers, now.boot)
     add_project(turn, project)

@@ -40,7 +40,7 @@ from taskqueue.core.model.edges import (
     PropagationKind,
     TaskRef,
 )
-from taskqueue.core.model.exported_task import check_records, flaw_of, kept_attempts, made_task
+from taskqueue.core.model.exported_task import check_records, flaw_of, kept_attempts, made_task, pause_of
 from taskqueue.core.model.history import NO_EVENTS, SECONDS
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.records import ProjectRecord, WriteSet
@@ -373,7 +373,7 @@ def _record(line: ProjectLine, number: int, boot: float, overrides: dict[str, Se
     record.cron = line.cron
     record.finished = line.finished
     record.held_back = 0
-    record.pause = line.pause or record.pause
+    record.pause = pause_of(line.state, line.pause)
     if len(layout.encode(record)) > RECORD_BYTES:
         raise ValueError(f"it is more than {RECORD_BYTES:,} bytes")
     return record

@@ -394,6 +394,24 @@ def test_a_project_comes_back_in_the_state_in_which_it_was_exported(world: World
     assert world.project().state == "checking"
 
 
+@pytest.mark.parametrize("pause", [None, PauseRecord(phase=3, failed_checks=9)])
+def test_a_project_that_checks_goes_on_with_its_checks_whatever_its_export_says(
+    world: World, pause: PauseRecord | None
+) -> None:
+    delete(world)
+    settings = Raw(encode({"rate": 100, "burst": 100}))
+    Export([exported(taskid) for taskid in "abcdef"], state="checking", pause=pause, settings=settings).restore(world)
+    world.advance(1)
+
+    world.fetcher(name="silent").hello(capacity=0)
+    world.advance(61)
+
+    fetcher = world.fetcher()
+    assert fetcher.held
+    fetcher.done(next(iter(fetcher.held)))
+    assert world.project().state == "running"
+
+
 def test_an_empty_export_makes_an_empty_project_at_once(world: World) -> None:
     delete(world)
 
