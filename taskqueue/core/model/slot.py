@@ -203,6 +203,22 @@ class Slot:
         """True if the slot's automatic delay differs too much from the stored one."""
         return abs(self.record.auto_delay - self.kept_delay) > DELAY_PART * self.kept_delay
 
+    def follow_clock(self, clock: SlotClock) -> bool:
+        """Have the record end a block or back-off no earlier than memory does; return whether it has changed.
+
+        Memory counts on the boot clock. If the wall clock was put forward, the time in the record comes too early.
+        """
+        if self.until <= clock.now:
+            return False
+        record, ends = self.record, clock.to_wall(self.until)
+        if ends - max(record.blocked_until, record.backoff_until) <= STEP / SECOND:
+            return False
+        if record.blocked_until >= record.backoff_until:
+            record.blocked_until = ends
+        else:
+            record.backoff_until = ends
+        return True
+
     def wait_until(self, clock: SlotClock) -> None:
         """Take over the end of blocks and back-offs from the slot's record."""
         until = max(self.record.blocked_until, self.record.backoff_until)

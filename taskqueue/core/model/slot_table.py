@@ -367,8 +367,9 @@ class SlotTable:
             self.entries.writes.records[number] = record
 
     def keep_window(self, slot: Slot) -> None:
-        """Store the unsaved state of a slot that leaves memory: its window, if it has one, or had."""
-        if slot.due > self._clock.now or slot.record.next_at or slot.is_delay_old:
+        """Store the unsaved state of a slot that leaves memory: its window, if it has or had one, and its block."""
+        follows = slot.follow_clock(self._clock)
+        if follows or slot.due > self._clock.now or slot.record.next_at or slot.is_delay_old:
             self.keep(slot)
 
     def time_entry(self, slot: Slot) -> int:

@@ -246,6 +246,7 @@ def apply_report(turn: TurnState, project: Project, task: Task, item: TaskReport
         slots.answered(slot, fetched.seconds, is_proper=is_proper(fetched, ok=item.ok))
     verdict = verdict_of(item)
     if verdict != "answered" or item.retry_after is not None:
+        slot.follow_clock(turn.state.slot_clock)
         _hold_up(turn, slot.record, task, item, verdict)
         slots.changed(slot)
     return verdict

@@ -113,6 +113,9 @@ def set_slot(turn: TurnState, request: SlotSet, wanted: Needs) -> Halves:
     by = yield
     look = turn.found.slot_answers.looks.get(_look(project, name))
     number, record = _record(turn, project, slots, name, look)
+    slot = slots.by_number.get(number)
+    if slot is not None:
+        slot.follow_clock(state.slot_clock)
     before = _pace_texts(turn, project, name, record)
     record.choice = _chosen(record.choice, request)
     if record.choice.max_tasks is not None and project.division is not None:
@@ -122,7 +125,6 @@ def set_slot(turn: TurnState, request: SlotSet, wanted: Needs) -> Halves:
         forgive(record)
     elif request.block_until is not None:
         record.blocked_until = request.block_until
-    slot = slots.by_number.get(number)
     if slot is not None:
         slots.repace(slot)
         view = view_of(turn, project, slot)

@@ -163,6 +163,19 @@ def test_a_block_by_a_person_is_not_shortened_by_its_host(make_world: MakeWorld)
     assert comes_after(world, fetcher, 500.0)
 
 
+def test_another_delay_ends_no_block_early_after_the_clock_was_put_forward(make_world: MakeWorld) -> None:
+    world = divided(make_world)
+    fetcher = busy(world)
+    say(world, block_until=world.now.wall + 500.0)
+    world.wall_step = 3600.0
+
+    say(world, delay=2.0)
+    fetcher.done("t0")
+    world.advance(499.0)
+    assert not fetcher.held
+    assert comes_after(world, fetcher, 1.001)
+
+
 def test_to_unset_a_block_forgives_all_that_the_slot_waits_for(make_world: MakeWorld) -> None:
     world = divided(make_world, slot={"delay": 0.0})
     fetcher = busy(world)
