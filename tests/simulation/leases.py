@@ -11,8 +11,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from taskqueue.core.model.task import PROCESSING, Task
+from tests.simulation.slots import AHEAD
 from tests.simulation.tasks import FETCHER_TIMEOUT, timeout_of
 from tests.simulation.truth import EPSILON, Lease, Name, Truth
+from tests.simulation.visitors import PROJECTS as DIVIDED
 from tests.simulation.world import Violation, World
 
 LONGEST_LEASE: Final = 1000.0
@@ -33,7 +35,8 @@ class Leases:
         self._check_capacity(name, session)
         self._truth.mentioned.setdefault(session, {})[task.token] = number
         until = at + timeout_of(name.taskid)
-        self._truth.journal.put(self._truth.leases, task.token, Lease(name, session, number, until, until, since=at))
+        latest = until + AHEAD if name.project in DIVIDED else until  # it may be sent ahead of its start
+        self._truth.journal.put(self._truth.leases, task.token, Lease(name, session, number, until, latest, since=at))
         self._truth.journal.put(self._truth.in_force, task.token, True)
 
     def states(self, session: str, hello: dict[str, Any]) -> None:
