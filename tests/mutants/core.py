@@ -12,6 +12,7 @@ from taskqueue.core.model import cron_times, session
 from taskqueue.core.model.changes import Changes
 from taskqueue.core.model.edges import PropagationKind
 from taskqueue.core.model.fair_queue import FairQueue
+from taskqueue.core.model.edges import FoundEdge, PropagationKind
 from taskqueue.core.model.hashes import Derived, derive
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import ListRef
@@ -30,7 +31,7 @@ from taskqueue.core.moves import disk_full, edges, flows, lease_end, push, stati
 from taskqueue.core.moves.dispatch import Dispatch
 from taskqueue.core.requests import fetchers, imports, insight, invariants
 from taskqueue.core.state import State
-from taskqueue.core.steps import cron, retry_count, undo
+from taskqueue.core.steps import cron, propagation, retry_count, undo
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol import codec
 from taskqueue.protocol.exports import ExportedProject, ExportedTask
@@ -266,6 +267,14 @@ def _parents_of_updates_lost_by_cancels(replace: Replace) -> None:
             page.updates[task.taskid] = task.lease.deferred
 
     replace(undo_rows, "keep_update", keep)
+
+
+def _updates_pass_what_comes_back(replace: Replace) -> None:
+    def wait_again(turn: TurnState, found: FoundEdge, since: float = 0.0, *, is_back: bool = False) -> None:
+        if not is_back:
+            original(turn, found, since)
+
+    original = replace(propagation, "wait_again", wait_again)
 
 
 def _rows_with_tokens_in_sequence(replace: Replace) -> None:
@@ -776,6 +785,11 @@ MUTANTS: Final = (
         "a bulk cancel loses the parents of deferred updates",
         _parents_of_updates_lost_by_cancels,
         (f"{UNDO}::test_the_parents_of_a_deferred_update_come_back_with_it",),
+    ),
+    Mutant(
+        "an update that comes back does not wait for what it has passed",
+        _updates_pass_what_comes_back,
+        (f"{UNDO}::test_an_update_waits_again_for_parents_that_it_passed_between_the_steps_of_a_cancel",),
     ),
     Mutant(
         "tokens of operations are numbers in sequence",

@@ -11,7 +11,8 @@ G5   no task waits for itself, directly or through others
 G6   a rerun resets a task at most once; its children wait for its next success
 G7   a task with policy ``only`` is dispatched only if a parent has not succeeded, or a user has it run, and is dropped
      only if each parent has ended; no other is dropped but with a parent
-G8   a task that has passed a cancelled parent, and was not released, is blocked again when an undo brings that back
+G8   a task that has passed a cancelled parent, and was not released, is blocked again when an undo brings that back; so
+     is one that an undo brings back with an update, if a parent of that lives
 """
 
 from __future__ import annotations
@@ -367,6 +368,17 @@ class Edges:
                 if held.state == BLOCKED or is_dropped:
                     reason = f"it does not wait again for {undone.name.taskid}, which an undo has brought back"
                     raise Violation("G8", name.taskid, reason)
+            if undone.update is not None:
+                self._check_update(undone.name)
+
+    def _check_update(self, child: Name) -> None:
+        """Judge law G8 of a task that has come back with an update."""
+        for edge, mark in self._truth.marks.items():
+            is_passed = mark.state == PASSED and mark.number == self._truth.edge_numbers.get(child)
+            if is_passed and self._name_of(edge.child) == child:
+                parent = self._name_of(edge.parent)
+                if self._state(parent) in (READY, DELAYED, PROCESSING, BLOCKED):
+                    raise Violation("G8", child.taskid, f"its update does not wait for {parent.taskid}, which lives")
 
     def _edges_to(self, parent: Name) -> list[tuple[Edge, Mark]]:
         """List the edges of the store to a task."""

@@ -713,7 +713,7 @@ def _rows_not_kept_with_their_step(replace_: Replace) -> None:
 
 
 def _children_pass_what_comes_back(replace_: Replace) -> None:
-    replace_(propagation, "wait_again", lambda turn, found, since: None)
+    replace_(propagation, "wait_again", lambda turn, found, since=0.0, is_back=False: None)
 
 
 def _timeout_no_failure(replace_: Replace) -> None:

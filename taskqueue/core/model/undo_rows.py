@@ -146,7 +146,9 @@ class FoundUndo(Struct):
     Attributes:
         pages: pages in their order; None for one that can't be read.
         edges: next edges to children, by parent, as far as ``limit`` goes.
+        parents: edges to the parents of tasks with updates, all edges of a task, by child, as far as ``limit`` goes.
     """
 
     pages: list[UndoPage | None] = field(default_factory=list)
     edges: dict[TaskRef, FoundEdges] = field(default_factory=dict)
+    parents: dict[TaskRef, FoundEdges] = field(default_factory=dict)

@@ -14,7 +14,8 @@ Rules:
 4. Cancelled, expired and cleared parents count as failed, and so do parents in deleted projects; but a task that runs
    ``only`` after a failure needs one that has failed. Each step checks whether that still holds.
 5. If an undo brings a cancelled parent back, a child that has passed it, and not been released, waits for it again.
-   One that was dropped is blocked again, and so are those that were dropped with it.
+   One that was dropped is blocked again, and so are those that were dropped with it. A child that an undo brings back
+   with an update waits again for each parent of the update that it has passed and that lives again.
 6. Propagations run in the order in which they began, EDGES_A_TURN edges a turn in all: an unfinished one takes the rest
    of the turn, so no later propagation of the same task or project overtakes it.
 """
@@ -207,11 +208,14 @@ def _fail(turn: TurnState, found: FoundEdge, number: int) -> None:
         end(turn, child, _name(turn, child, found.edge.parent))
 
 
-def wait_again(turn: TurnState, found: FoundEdge, since: float = 0.0) -> None:
+def wait_again(turn: TurnState, found: FoundEdge, since: float = 0.0, *, is_back: bool = False) -> None:
     """Let a child wait again for a parent that it has passed, and that lives again.
 
     A child that was dropped at ``since`` (unix seconds) or later is blocked again; one that has been released goes on.
     At 0 the parent was dropped itself, and its child with it, perhaps without passing it.
+
+    Args:
+        is_back: True if the child comes back itself, from before its update could release it.
     """
     mark, child, parent = turn.changes.mark_of(found), turn.task_at(found.edge.child), turn.task_at(found.edge.parent)
     if mark is None or child is None or parent is None or parent.state in (SUCCESS, CANCELLED):
@@ -221,7 +225,7 @@ def wait_again(turn: TurnState, found: FoundEdge, since: float = 0.0) -> None:
         return
     # One that a user has cancelled was waiting if it still waits for others: else it may have been released.
     is_waiting = child.state == BLOCKED or is_dropped or (child.state == CANCELLED and links.missing > 0)
-    if links is child.links and not is_waiting:
+    if links is child.links and not is_waiting and not is_back:
         return
     if not has_passed and not (is_dropped and mark.state == UNSATISFIED and not since):
         return

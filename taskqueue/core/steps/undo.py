@@ -15,7 +15,8 @@ and in each case has the token that it had after the operation: see ``moves/undo
 Rules:
 1. A task that was running comes back ready: its lease was revoked. An update that was deferred until its end is
    applied then. A due time that has passed is now.
-2. Children that run after a failure wait again for a parent that comes back, see ``propagation.wait_again``.
+2. Children that run after a failure wait again for a parent that comes back, see ``propagation.wait_again``. An update
+   that comes back may have passed a parent between the steps of the cancel, and waits for it again, too.
 3. Other effects of the operation are not taken back, only counted and named: children that failed because their parent
    was cancelled, the end of the project with its event and ``on_finished``, and ends of flows. A child that failed runs
    once all that it waits for have succeeded, and a flow runs on, as after a retry. Children in projects that the
@@ -281,14 +282,17 @@ def _meet(
     """Undo one row, and see to the children of its task; False if that takes another step."""
     cursor = cursor_of(record)
     row = page.rows[cursor.rows.index]
+    ref = TaskRef(page.project, row.taskid)
     task = None if project is None else turn.find(project, row.taskid)
     has_children = task is not None and task.links is not None and task.links.has_children
-    children = found.edges.get(TaskRef(page.project, row.taskid))
+    children, parents = found.edges.get(ref), found.parents.get(ref)
     if has_children and children is None and cursor.action == "cancel":
         return False
     if not cursor.rows.after:
+        if row.taskid in page.updates and (parents is None or not parents.end):
+            return False  # not read yet, or there are many void edges, which will be deleted soon
         record.progress.seen += 1
-        if project is None or not _undo(turn, cursor, project, page, row, tally):
+        if project is None or not _undo(turn, cursor, project, page, row, parents, tally):
             tally.gone += project is None
             return True
         record.progress.matched += 1
@@ -299,9 +303,19 @@ def _meet(
 
 
 def _undo(
-    turn: TurnState, cursor: UndoCursor, project: Project, page: UndoPage, row: UndoRow, tally: UndoTally
+    turn: TurnState,
+    cursor: UndoCursor,
+    project: Project,
+    page: UndoPage,
+    row: UndoRow,
+    parents: FoundEdges | None,
+    tally: UndoTally,
 ) -> bool:
-    """Bring one task back; return False, and count it, if it is gone or has changed."""
+    """Bring one task back; return False, and count it, if it is gone or has changed.
+
+    Args:
+        parents: edges to the parents of its update, if it has one.
+    """
     task = turn.find(project, row.taskid)
     if task is None or task.bare:
         tally.gone += 1
@@ -316,6 +330,8 @@ def _undo(
         task.token = row.token
         turn.state.want_held(project, task)
     else:
+        for each in parents.edges if parents is not None else ():
+            propagation.wait_again(turn, each, is_back=True)
         _bring_back(turn, project, task, row)
         if row.taskid in page.updates:
             apply_kept(turn, project, task, page.updates[row.taskid])

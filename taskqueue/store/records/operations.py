@@ -226,7 +226,7 @@ def rows_of(record: OperationRecord) -> tuple[int, UndoRows] | None:
 
 
 def find_undo(store: Store, ref: UndoRef, found: Found) -> FoundUndo:
-    """Answer an UndoRef; the tasks of the rows, and their children, are added to ``found``.
+    """Answer an UndoRef; the tasks of the rows, their children, and parents of updates, are added to ``found``.
 
     Raises:
         StoreError: the store failed.
@@ -234,14 +234,18 @@ def find_undo(store: Store, ref: UndoRef, found: Found) -> FoundUndo:
     """
     answer = FoundUndo(_pages_of_rows(store, ref))
     tasks: list[TaskRef] = []
+    updated: list[TaskRef] = []
     first = ref.row
     for page in answer.pages:
-        rows = [] if page is None else page.rows[first : first + ref.limit - len(tasks)]
+        if page is not None:
+            rows = [TaskRef(page.project, row.taskid) for row in page.rows[first : first + ref.limit - len(tasks)]]
+            tasks += rows
+            updated += [each for each in rows if each.taskid in page.updates]
         first = 0
-        tasks += [TaskRef(0 if page is None else page.project, row.taskid) for row in rows]
     add_tasks(store, tasks, found)
     if ref.children:
         _find_children(store, ref, tasks, found, answer)
+        _find_parents(store, ref.limit, updated, found, answer)
     return answer
 
 
@@ -257,6 +261,18 @@ def _find_children(store: Store, ref: UndoRef, parents: Sequence[TaskRef], found
             children += [each.edge.child for each in edges.edges]
         after = b""
     add_tasks(store, children, found)
+
+
+def _find_parents(store: Store, limit: int, children: Sequence[TaskRef], found: Found, answer: FoundUndo) -> None:
+    """Read the edges to the parents of tasks with updates, at least those of the first one, and these parents."""
+    parents: list[TaskRef] = []
+    for child in children:
+        if limit <= 0:
+            break
+        page = answer.parents[child] = read_edges(store, EdgesRef(True, *child, b"", EDGES_MOST))
+        limit -= len(page.edges) + 1
+        parents += [each.edge.parent for each in page.edges]
+    add_tasks(store, parents, found)
 
 
 def _pages_of_rows(store: Store, ref: UndoRef) -> list[UndoPage | None]:

@@ -238,6 +238,67 @@ def test_the_parents_of_a_deferred_update_come_back_with_it(
     assert sorted(other.held) == ["child", "plain"]
 
 
+@pytest.mark.parametrize("reaction", ["run", "only"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_an_update_waits_again_for_parents_that_it_passed_between_the_steps_of_a_cancel(
+    world: World, monkeypatch: pytest.MonkeyPatch, reaction: Any, rows: int
+) -> None:
+    monkeypatch.setattr(bulk_steps, "PAGE_TASKS", 1)
+    monkeypatch.setattr(undo_steps, "STEP_ROWS", rows)
+    world.push("news", task("y"), task("z"))
+    world.fetcher(capacity=2)
+    parents = ("a", "b", "c")
+    world.push("news", *[task(name, delay=50) for name in parents])
+    world.push("news", *[waiting(name, *parents, on_failure=reaction, **FORCE) for name in "yz"])
+
+    view = undo(world, bulk(world, "cancel"))
+
+    world.crash()
+    assert (view.matched, told(view).counts) == (5, TaskCounts(delayed=3, blocked=2))
+    world.advance(50)
+    fetcher = world.fetcher(name="other")
+    for name in parents:
+        assert [state_of(world, child) for child in "yz"] == ["blocked", "blocked"]
+        fetcher.fail(name, retry=False)
+        world.settle()
+    assert sorted(fetcher.held) == ["y", "z"]
+
+
+@pytest.mark.parametrize(("reaction", "state"), [("run", "ready"), ("only", "cancelled")])
+def test_an_update_waits_for_no_parent_that_it_passed_and_that_stays_cancelled(
+    world: World, reaction: Any, state: str
+) -> None:
+    world.push("shop", task("parent", delay=50))
+    world.push("news", task("child"))
+    world.fetcher(capacity=1)
+    world.push("news", waiting("child", TaskOf("shop", "parent"), on_failure=reaction, **FORCE))
+    world.ask(TasksReply, TaskCancel(**WHO, n=world.n(), project="shop", taskids=["parent"]))
+
+    undo(world, bulk(world, "cancel"))
+
+    assert state_of(world, "child") == state
+
+
+@pytest.mark.parametrize(
+    ("reaction", "ok", "state"),
+    [("run", True, "ready"), ("run", False, "ready"), ("only", True, "cancelled"), ("only", False, "ready")],
+)
+def test_an_update_sees_how_a_parent_that_it_passed_has_ended_since(
+    world: World, monkeypatch: pytest.MonkeyPatch, reaction: Any, ok: bool, state: str
+) -> None:
+    monkeypatch.setattr(bulk_steps, "PAGE_TASKS", 1)
+    world.push("news", task("z"))
+    world.fetcher(capacity=1)
+    world.push("news", task("a", delay=50), waiting("z", "a", on_failure=reaction, **FORCE))
+    operation = bulk(world, "cancel")
+    retry(world, "a")
+    other = world.fetcher(name="other", capacity=1)
+    other.hello(capacity=0)
+    other.done("a", ok=ok, retry=False)
+
+    assert (undo(world, operation).matched, state_of(world, "z")) == (1, state)
+
+
 def test_a_task_that_is_retried_after_a_bulk_cancel_waits_for_the_parents_of_its_update(world: World) -> None:
     world.push("news", task("a", "old"))
     world.fetcher(capacity=1)
