@@ -31,7 +31,7 @@ from taskqueue.core.moves import disk_full, edges, flows, lease_end, push, stati
 from taskqueue.core.moves.dispatch import Dispatch
 from taskqueue.core.requests import fetchers, imports, insight, invariants
 from taskqueue.core.state import State
-from taskqueue.core.steps import cron, propagation, retry_count, undo
+from taskqueue.core.steps import bulk, cron, propagation, retry_count, undo
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol import codec
 from taskqueue.protocol.exports import ExportedProject, ExportedTask
@@ -46,6 +46,7 @@ WATCH: Final = "unit/core/rules/test_watch.py"
 RETRIES: Final = "unit/core/rules/test_retry_count.py"
 GRAPHS: Final = "unit/core/rules/test_cron_graphs.py"
 UNDO: Final = "unit/core/rules/test_undo.py"
+CANCELS: Final = "unit/core/rules/test_cancel.py"
 IMPORT: Final = "unit/core/rules/test_project_import.py"
 BEST: Final = "unit/core/rules/test_fetcher_priority.py"
 BESIDE_MODEL: Final = (
@@ -262,11 +263,26 @@ def _updates_lost_by_undos(replace: Replace) -> None:
 
 
 def _parents_of_updates_lost_by_cancels(replace: Replace) -> None:
-    def keep(turn: TurnState, task: Task, page: UndoPage) -> None:
-        if task.lease is not None and task.lease.deferred is not None:
-            page.updates[task.taskid] = task.lease.deferred
+    def cancel(turn: TurnState, project: Project, task: Task) -> None:
+        if task.lease is not None:
+            task.lease.defer_edges(None)
+        original(turn, project, task)
 
-    replace(undo_rows, "keep_update", keep)
+    original = replace(bulk, "cancel", cancel)
+
+
+def _cancelled_task_is_half_its_update(replace: Replace) -> None:
+    def describe(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> float:
+        if task.state != PROCESSING:
+            return float(original(turn, project, task, item, depth))
+        project.queue.withdraw(turn.changes, task)
+        return 0.0
+
+    original = replace(push, "_describe", describe)
+
+
+def _specs_of_cancelled_tasks_not_read(replace: Replace) -> None:
+    replace(push, "need_update", lambda turn, project, taskid: None)
 
 
 def _updates_pass_what_comes_back(replace: Replace) -> None:
@@ -513,7 +529,7 @@ MUTANTS: Final = (
     Mutant(
         "the edges of a deferred update that is dropped are not walked",
         _dropped_edges_not_walked,
-        (f"{EDGES}_of_a_deferred_update_that_is_dropped_with_its_task",),
+        (f"{EDGES}_of_a_deferred_update_that_is_cleared_with_its_task",),
     ),
     Mutant(
         "a task is put off at once without end",
@@ -785,6 +801,16 @@ MUTANTS: Final = (
         "a bulk cancel loses the parents of deferred updates",
         _parents_of_updates_lost_by_cancels,
         (f"{UNDO}::test_the_parents_of_a_deferred_update_come_back_with_it",),
+    ),
+    Mutant(
+        "a task that is cancelled gets the parents of its update and keeps its body",
+        _cancelled_task_is_half_its_update,
+        (f"{CANCELS}::test_a_task_that_is_retried_after_a_cancel_is_what_its_deferred_update_made_of_it",),
+    ),
+    Mutant(
+        "a task whose spec is not in memory loses its depth when it is cancelled",
+        _specs_of_cancelled_tasks_not_read,
+        (f"{CANCELS}::test_a_task_that_is_retried_after_a_cancel_is_what_its_deferred_update_made_of_it",),
     ),
     Mutant(
         "an update that comes back does not wait for what it has passed",

@@ -100,8 +100,10 @@ class Graph:
             self._ends.append(("given", name))
 
     def cancelled(self, name: Name) -> None:
-        """Apply a cancel."""
-        self.nodes[name].later = None
+        """Apply a cancel, after which the task has the edges of its deferred update."""
+        node = self.nodes[name]
+        if node.later is not None:
+            node.edges, node.later = node.later, None
         self._end(name, "cancelled")
 
     def cleared(self, project: str) -> None:

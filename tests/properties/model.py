@@ -272,7 +272,7 @@ class Model:
         elif outcome == "deferred" and task.lease is not None:
             task.lease.deferred, task.lease.kept = self._arrived(new), task.lease.deadline
         elif outcome == "cancelled":
-            self.end(task)
+            self.end(name, task)
         self.arm(name)
 
     def _decide(self, task: Task | None, schedule: Schedule) -> str:
@@ -497,9 +497,12 @@ class Model:
         if task.lease is not None:
             self.sessions[task.lease.session].ended[task.token] = task.lease.number
 
-    def end(self, task: Task) -> None:
-        """End a task in any state."""
+    def end(self, name: str, task: Task) -> None:
+        """Cancel a task in any state; a deferred update of it is applied before."""
         self.revoke(task)
+        if task.lease is not None and task.lease.deferred is not None:
+            self._put(name, task.lease.deferred, task.depth, keep=task, before=task)
+            task = self.projects[name].tasks[task.new.taskid]
         task.end("cancelled", self.wall)
         task.token = 0
 
@@ -844,15 +847,17 @@ class Model:
     def _change(self, operation: Operation, project: Project, task: Task) -> None:
         was = dataclasses.replace(task)
         self._change_task(operation, project, task)
+        task = project.tasks[task.new.taskid]
         if operation.action in ("retry", "cancel") or not was.token:
             task.token = -next(self.marks)
         operation.rows.append(Row(project, task.new.taskid, was, task.token))
 
     def _change_task(self, operation: Operation, project: Project, task: Task) -> None:
+        name = next(name for name, other in self.projects.items() if other is project)
         if operation.action == "retry":
-            self.revive(next(name for name, other in self.projects.items() if other is project), task)
+            self.revive(name, task)
         elif operation.action == "cancel":
-            self.end(task)
+            self.end(name, task)
         elif operation.action == "reprioritise":
             task.priority = operation.priority
         else:

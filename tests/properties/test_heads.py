@@ -111,7 +111,7 @@ class List:
         elif outcome == "rejected":
             assert known.state == "processing"  # there is no room for one more deferred update
         elif outcome == "cancelled":
-            known.state, known.deferred = "over", None
+            self.cancel(known)
         elif outcome == "merged":
             known.priority = max(known.priority, new.schedule.priority)
             if known.state == "delayed" and self.due(new) < known.at:
@@ -119,6 +119,12 @@ class List:
         else:
             known.priority, known.body = new.schedule.priority, body_of(new)  # type: ignore[arg-type]
             self.wait(known, self.due(new))
+
+    def cancel(self, known: Known) -> None:
+        """Cancel a task; a deferred update of it is applied before."""
+        deferred, known.state, known.deferred = known.deferred, "over", None
+        if deferred is not None:
+            known.priority, known.body = deferred.schedule.priority, body_of(deferred)  # type: ignore[arg-type]
 
     def due(self, new: NewTask) -> float:
         schedule = new.schedule
@@ -336,11 +342,12 @@ class HeadsBesideList(RuleBasedStateMachine):
                 for taskid in self.released(request):
                     self.follow_end(taskid, ok=False)
             case ((TaskCancel() | TaskRetry()), TasksReply()):
-                state = "over" if isinstance(request, TaskCancel) else "ready"
                 for taskid, done in zip(request.taskids, reply.outcomes, strict=True):
-                    if done == "done":
-                        self.list.tasks[taskid].state = state
-                        self.list.tasks[taskid].deferred = None
+                    known = self.list.tasks.get(taskid)
+                    if known is not None and done == "done" and isinstance(request, TaskCancel):
+                        self.list.cancel(known)
+                    elif known is not None and done == "done":
+                        known.state = "ready"
 
     def follow_end(self, taskid: str, *, ok: bool) -> None:
         """End a task in the list, unless it was cancelled in the same turn."""

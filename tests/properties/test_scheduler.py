@@ -605,7 +605,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
             return "unknown"
         if not known.is_live:
             return "ignored"
-        self.model.end(known)
+        self.model.end(project, known)
         return "done"
 
     def model_retry(self, project: str, taskid: str) -> str:

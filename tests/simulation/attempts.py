@@ -1,8 +1,8 @@
 """Laws of the body and settings that one attempt at a task leaves to the next, and of its new tasks and their jobs.
 
-B1   each attempt has the latest body, of a push that counted, of the retry before it, or of an update that came back
-     with an undo; a retry keeps the task's seq, applies its own priority, and uses up a retry if and only if it says
-     so, or says nothing and has no ``retry_after``
+B1   each attempt has the latest body, of a push that counted, even if a cancel ended the lease that it waited for, or
+     of the retry before it; a retry keeps the task's seq, applies its own priority, and uses up a retry if and only if
+     it says so, or says nothing and has no ``retry_after``
 B2   the new tasks of a report come with its end, or with its part, or not at all
 B3   a task has the job of the push that described it last; a new task of a report that names none, that of its origin
 
@@ -76,15 +76,15 @@ class Attempts:
             self.cancelled(name)
 
     def cancelled(self, name: Name) -> None:
-        """Record that the task was cancelled; its deferred update applies only if its lease had ended before."""
+        """Record that the task was cancelled; its deferred update has taken effect."""
         for later, known in (
             (self._truth.later_bodies, self._truth.bodies),
             (self._truth.later_jobs, self._truth.jobs),
         ):
             if name in later:
-                self._journal.drop(later, name)
                 if name not in self._described:
-                    self._journal.put(known, name, UNKNOWN)
+                    self._journal.put(known, name, later[name])
+                self._journal.drop(later, name)
 
     def made(self, name: Name) -> None:
         """Record that the scheduler has made or pushed the task by itself."""

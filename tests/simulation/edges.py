@@ -75,7 +75,6 @@ class Edges:
         self._unsure: set[Name] = set()
         self._back: list[Undone] = []
         self._won: set[Name] = set()
-        self._perhaps: dict[Name, Given] = {}
 
     # ------------------------------------------------------------------------------------ what is heard
 
@@ -87,7 +86,6 @@ class Edges:
         self._unsure.clear()
         self._back.clear()
         self._won.clear()
-        self._perhaps.clear()
 
     def pushed(self, name: Name, outcome: str, item: Message) -> None:
         """Record a push and its outcome."""
@@ -101,7 +99,6 @@ class Edges:
             self._journal.drop(self._truth.by_hand, name)
             self._now[name] = READY
             self._unsure.discard(name)
-            self._perhaps.pop(name, None)
 
     def succeeded(self, name: Name) -> None:
         """Record a success that counted: the task's children have one parent less to wait for."""
@@ -123,18 +120,10 @@ class Edges:
         if name in self._truth.given_later:
             self._unsure.add(name)
 
-    def cancelled(self, name: Name, *, keeps_update: bool = False) -> None:
-        """Record that the task was cancelled.
-
-        If it had parents, or the update is kept for an undo, it has the parents of its deferred update now. It also has
-        these if its lease ended before in this turn; only its written links show that.
-        """
+    def cancelled(self, name: Name) -> None:
+        """Record that the task was cancelled, and has the parents of its deferred update."""
         self._now[name] = CANCELLED
-        if keeps_update or (name in self._truth.given and self._truth.given[name].parents):
-            self.ended(name)
-        elif name in self._truth.given_later:
-            self._perhaps[name] = self._truth.given_later[name]
-        self._journal.drop(self._truth.given_later, name)
+        self.ended(name)
         self.failed(name)
 
     def retried(self, name: Name) -> None:
@@ -332,8 +321,6 @@ class Edges:
 
     def _look_at(self, name: Name, task: Task) -> None:
         links = task.links or Links()
-        if name in self._perhaps and links.number:
-            self._put(self._truth.given, name, self._perhaps[name])
         if task.state == BLOCKED and not links.missing and task.exetime != HELD_UNTIL:
             raise Violation("G2", name.taskid, "it is blocked, and all its edges are satisfied")
         if task.state in (READY, DELAYED, PROCESSING) and links.missing:

@@ -485,9 +485,9 @@ class Judge:
                     self.edges.retried(name)
                     self.edges.ran_by_hand(name)
 
-    def _cancel(self, name: Name, *, keeps_update: bool = False) -> None:
-        """Record that the task and its deferred update, unless that is kept for an undo, were cancelled."""
-        self.edges.cancelled(name, keeps_update=keeps_update)
+    def _cancel(self, name: Name) -> None:
+        """Record that the task was cancelled, and that its deferred update has taken effect."""
+        self.edges.cancelled(name)
         self.attempts.cancelled(name)
 
     def _hear_settings(self, request: Message, reply: Message) -> None:
@@ -664,8 +664,8 @@ class Judge:
         decided = self.undos.step(turn, numbers, touched, changed)
         for undone in decided:
             self._undo(undone)
-        for name, keeps_update in self.undos.cancelled():
-            self._cancel(name, keeps_update=keeps_update)
+        for name in self.undos.cancelled():
+            self._cancel(name)
         self._may_expire(turn, numbers)
         # Steps such as those of reruns may revoke the lease later in the turn.
         for kept in turn.kept.attempts:

@@ -154,7 +154,6 @@ class Undos:
         self._truth = truth
         self._marked: dict[Name, int] = {}
         self._cancels: set[int] = set()
-        self._updated: set[Name] = set()
         self._decided: list[Undone] = []
 
     def step(
@@ -169,7 +168,7 @@ class Undos:
         Args:
             changed: changes of this turn by operations; see ``Bulks.step``.
         """
-        self._decided, self._marked, self._updated = [], {}, set()
+        self._decided, self._marked = [], {}
         records = {record.progress.id: record for record in turn.kept.operations}
         self._cancels = {number for number, record in records.items() if record.progress.action == "cancel"}
         for record in records.values():
@@ -177,7 +176,6 @@ class Undos:
                 self._decided += self._decide(record, numbers, touched)
         for operation, position, page in turn.kept.undo_pages:
             self._truth.journal.put(self._truth.undo_pages, (operation, position), page)
-            self._updated |= {Name(numbers[page.project], taskid) for taskid in page.updates}
             for row in page.rows:
                 self._check_row(Name(numbers[page.project], row.taskid), row, operation, touched)
         for name, record, surely in changed:
@@ -227,11 +225,9 @@ class Undos:
         update = page.updates.get(row.taskid)
         return Undone(name, row, cursor.action, surely, has_run, cursor.began_at, is_through, update)
 
-    def cancelled(self) -> Iterator[tuple[Name, bool]]:
-        """Yield the tasks that operations have cancelled in this turn, and whether a deferred update was kept."""
-        for name, operation in self._marked.items():
-            if operation in self._cancels:
-                yield name, name in self._updated
+    def cancelled(self) -> Iterator[Name]:
+        """Yield the tasks that operations have cancelled in this turn."""
+        return (name for name, operation in self._marked.items() if operation in self._cancels)
 
     def written(self, name: Name, task: Task) -> None:
         """Record that a task was written in this turn."""

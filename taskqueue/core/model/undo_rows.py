@@ -63,7 +63,8 @@ class UndoPage(Struct, array_like=True):
         project: number of the project of all these tasks.
         finished: number of times that the project had been finished.
         token: token that the tasks have got, by which an undo knows them; that of no lease.
-        updates: updates that were deferred until the ends of leases that a cancel has revoked, by taskid.
+        updates: updates that were deferred until the ends of leases that a cancel has revoked, by taskid. They have
+            been applied; an undo does so again, for their due times.
     """
 
     project: int

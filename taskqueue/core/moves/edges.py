@@ -6,8 +6,8 @@
 
 Rules:
 1. Each time a task is given parents all of its edges get one new number, and former ones are void.
-2. The edges of a deferred update count from its arrival on: the lease has them. A task with parents keeps those of the
-   update when a cancel drops it, because edges that both have were made anew; each does in a bulk cancel, for an undo.
+2. The edges of a deferred update count from its arrival on: the lease has them. The task gets them when the lease ends,
+   also by a cancel.
 3. A task that is forgotten while others wait for it is awaited. An awaited task is not known, counted or listed.
 4. A task that runs ``only`` after a failure is *dropped* if all of its parents have ended without one: cancelled, with
    what depends on it. As its flow sees it, it was neither cancelled nor failed.
@@ -156,13 +156,6 @@ def defer(turn: TurnState, project: Project, task: Task, lease: Lease, item: New
     if lease.links is not None:
         turn.changes.propagate("edges", task.project, task.taskid)
     lease.defer_edges(edges)
-
-
-def take_deferred_parents(turn: TurnState, task: Task, lease: Lease | None) -> None:
-    """Give a task with parents those of its deferred update, before a cancel drops it (rule 2)."""
-    if lease is None or lease.deferred is None or task.links is None or not task.links.number:
-        return
-    replace_edges(turn, task, lease.links)
 
 
 def look_at_parents(turn: TurnState, task: Task) -> None:

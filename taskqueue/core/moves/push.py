@@ -130,6 +130,8 @@ def need_tasks(turn: TurnState, name: str, items: Sequence[NewTask | None], want
         taskid = item.taskid
         if project is not None and taskid not in project.queue.tasks:
             unseen.append((project.number, taskid))
+        elif project is not None and item.schedule.cancel:
+            need_update(turn, project, taskid)
         if item.schedule.recrawl is not None and project is not None:
             _need_page(turn, project, item, wanted)
         if item.depends_on:
@@ -145,6 +147,13 @@ def need_tasks(turn: TurnState, name: str, items: Sequence[NewTask | None], want
             project = None if item is None else projects.get(item.project or name)
             if item is not None and project is not None and item.taskid not in project.queue.tasks:
                 flows.need(project, item.taskid, wanted)
+
+
+def need_update(turn: TurnState, project: Project, taskid: str) -> None:
+    """Look up the spec of a running task that may be cancelled, if that applies a deferred update of it."""
+    task = project.queue.tasks.get(taskid)
+    if task is not None and task.lease is not None and task.lease.deferred is not None:
+        turn.ask(task)
 
 
 def take(
@@ -246,7 +255,7 @@ def apply_deferred(turn: TurnState, project: Project, task: Task, lease: Lease) 
         return
     if task.state == PROCESSING:
         raise Corrupt(f"task {task.taskid!r} is still processing")
-    depth = task.spec.depth if task.spec else 0
+    depth = _depth_of(task)
     outcome = decide(task, item.schedule, turn.now.wall)
     if outcome == "cancelled":
         cancel(turn, project, task)
@@ -260,9 +269,14 @@ def apply_deferred(turn: TurnState, project: Project, task: Task, lease: Lease) 
 def apply_kept(turn: TurnState, project: Project, task: Task, item: NewTask) -> None:
     """Apply the deferred update of a task that an undo has made ready, or blocked by the parents of the update.
 
-    The caller lets failures count that the task has missed.
+    Its cancel has described the task so already; now the task waits until its time. The caller lets failures count that
+    the task has missed.
     """
-    _put_anew(turn, project, task, item, task.spec.depth if task.spec else 0)
+    _put_anew(turn, project, task, item, _depth_of(task))
+
+
+def _depth_of(task: Task) -> int:
+    return task.spec.depth if task.spec else 0
 
 
 def revive(turn: TurnState, project: Project, task: Task) -> None:
@@ -318,13 +332,21 @@ def _carry_out(
 
 
 def cancel(turn: TurnState, project: Project, task: Task) -> None:
-    """Cancel a task in any state; a report of its fetcher will be stale."""
+    """Cancel a task in any state; a report of its fetcher will be stale.
+
+    Its lease ends, so a deferred update is applied: if the task lives again, it is what was pushed last.
+    """
+    lease = task.lease
     if task.state == PROCESSING:
-        edges.take_deferred_parents(turn, task, task.lease)
         turn.revoke(task)
     turn.touch(project)
     flows.note_dropped(turn, task, dropped=False)
-    project.queue.finish(turn.changes, task, CANCELLED, turn.now.wall)
+    if lease is not None and lease.deferred is not None:
+        edges.replace_edges(turn, task, lease.links)
+        _describe(turn, project, task, lease.deferred, _depth_of(task))
+        project.queue.take_finished(turn.changes, task, CANCELLED, turn.now.wall)
+    else:
+        project.queue.finish(turn.changes, task, CANCELLED, turn.now.wall)
     task.token = NO_TOKEN
 
 
@@ -404,7 +426,13 @@ def _describe_anew(turn: TurnState, project: Project, task: Task, item: NewTask,
 
 
 def _put_anew(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
-    task.token = NO_TOKEN
+    until = _describe(turn, project, task, item, depth)
+    project.queue.put(turn.changes, task, until)
+    edges.drop_unneeded(turn, task)
+
+
+def _describe(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> float:
+    """Take a task out of its order, describe it anew, and return when it is due (unix seconds; 0 for at once)."""
     task.retried = 0
     task.note_put_off(0)
     task.note_throttled(0)
@@ -416,13 +444,13 @@ def _put_anew(turn: TurnState, project: Project, task: Task, item: NewTask, dept
     if item.schedule.force_update and task.spec is not None and task.spec.url == item.url:
         spec = spec.with_page(as_replaced(item.schedule, task.spec.page))
     project.queue.withdraw(turn.changes, task)
+    task.token = NO_TOKEN  # not earlier: a leased task is found by it
     task.describe(spec, apart=task.taskid == project.finisher)
     task.held_back = put_off
     task.apart = task.apart or put_off
     if project.queue.slots is not None:
         task.enter_slot(slots.number_for(turn, project, item.url, item.schedule.slot))
-    project.queue.put(turn.changes, task, until)
-    edges.drop_unneeded(turn, task)
+    return until
 
 
 def _restart(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:

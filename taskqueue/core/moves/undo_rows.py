@@ -32,7 +32,6 @@ from taskqueue.core.model.undo_rows import (
     UndoRow,
     UndoWrites,
 )
-from taskqueue.core.moves import edges
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Token
@@ -65,18 +64,10 @@ def row_of(task: Task, *, keeps_token: bool) -> UndoRow:
     return UndoRow(task.taskid, task.state, flags, task.priority, task.retried, exetime, task.token, task.put_off)
 
 
-def keep_update(turn: TurnState, task: Task, page: UndoPage) -> None:
-    """Keep the deferred update of a task that is about to be cancelled, if it has one.
-
-    The task gets the parents of the update, which stay its own while it is cancelled: edges that were made anew for the
-    undo might close a cycle.
-    """
-    lease = task.lease
-    if lease is None or lease.deferred is None:
-        return
-    page.updates[task.taskid] = lease.deferred
-    if lease.links is not None and (task.links is None or not task.links.number):
-        edges.replace_edges(turn, task, lease.links)
+def keep_update(task: Task, page: UndoPage) -> None:
+    """Keep the deferred update of a task that is about to be cancelled, if it has one: it says when the task is due."""
+    if task.lease is not None and task.lease.deferred is not None:
+        page.updates[task.taskid] = task.lease.deferred
 
 
 def keep(turn: TurnState, operation: Operation, page: UndoPage) -> None:

@@ -40,7 +40,7 @@ from taskqueue.core.model.task import (
 )
 from taskqueue.core.model.waiters import Waiter, Waiters
 from taskqueue.core.moves import change_log, cycles
-from taskqueue.core.moves.push import cancel, need_tasks, revive, take_batch
+from taskqueue.core.moves.push import cancel, need_tasks, need_update, revive, take_batch
 from taskqueue.core.request_rule import Halves, RequestRule, Who, asked_for_change, in_halves
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
@@ -308,13 +308,18 @@ def need_shown(turn: TurnState, project: Project, taskid: str, wanted: Needs) ->
 
 
 def _need_named(turn: TurnState, request: NamedTasks, wanted: Needs) -> None:
-    """Look up the named tasks; with their specs if a retry may revive cleared tasks, which are written again."""
+    """Look up the named tasks; with their specs if a retry may revive cleared tasks, or a cancel apply updates.
+
+    Both are written again.
+    """
     state = turn.state
     project = state.projects.by_name.get(request.project)
     if project is not None:
         refs = [TaskRef(project.number, taskid) for taskid in request.taskids]
         is_swept = project.number in state.pending.swept or turn.clears
         (wanted.whole if is_swept and isinstance(request, TaskRetry) else wanted.tasks).extend(refs)
+        for taskid in request.taskids if isinstance(request, TaskCancel) else ():
+            need_update(turn, project, taskid)
 
 
 # ------------------------------------------------------------------------------------------------ wait

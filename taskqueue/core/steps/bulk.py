@@ -1,14 +1,15 @@
 """Steps of bulk operations: one action on many tasks, in the order of taskids, a page at a time.
 
 A page scans a bounded number of tasks, and ends early when its globs have cost enough, or when the deferred updates of
-tasks that it has cancelled are large: these are kept, too. No task is changed twice, because taskids only grow on the
+tasks that it has cancelled are large: they are written, too. No task is changed twice, because taskids only grow on the
 way; tasks that arrive later are skipped, because their seq is above the operation's bound. What the tasks of a page
 were is written with it: ``undo_rows``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from heapq import nsmallest
 from typing import Final
 
 from taskqueue.core.model.attempt_records import NO_ATTEMPT, error_cost, error_matches
@@ -43,6 +44,9 @@ PAGE_TASKS = 256
 UPDATES_BYTES = 1 << 20
 """Bytes of deferred updates after which a page ends."""
 
+HOLLOW_MOST: Final = 8
+"""Specs of running tasks with deferred updates that a step reads, at most; a page ends before the next one."""
+
 SKIPPED_MOST: Final = 1024
 """Projects without tasks in the selected states that are skipped in one step, at most."""
 
@@ -73,6 +77,26 @@ def page_ref(state: State, operation: Operation) -> PageRef:
         whole=bool(record.progress.filter.url),
         errors=bool(record.progress.filter.error),
     )
+
+
+def need_updated(turn: TurnState, operation: Operation) -> None:
+    """Look up the specs of the next running tasks that a cancel may end, if that applies deferred updates of them."""
+    project, record = turn.state.projects.by_number.get(operation.project), operation.record
+    if project is None or record.progress.action != "cancel" or not turn.state.memory.deferred:
+        return
+    for task in nsmallest(HOLLOW_MOST, _hollow_after(project, record), key=lambda task: task.taskid):
+        turn.ask(task)
+
+
+def _hollow_after(project: Project, record: OperationRecord) -> Iterator[Task]:
+    for task in project.queue.processing.leased.values():
+        if _is_hollow(task) and task.taskid > record.after and task.seq <= record.bound:
+            yield task
+
+
+def _is_hollow(task: Task) -> bool:
+    """Whether a task has a deferred update, for which its spec must be read."""
+    return task.lease is not None and task.lease.deferred is not None and task.spec is None
 
 
 def take_page(turn: TurnState, operation: Operation, page: FoundPage) -> None:
@@ -116,9 +140,12 @@ def _meet_each(
         task = turn.find(project, known.taskid) or known
         spec, last = task.spec or known.spec, attempts.get(known.taskid, NO_ATTEMPT)
         cost += _cost(record, spec, last)
+        is_meant = task.seq <= record.bound and _matches(record, task, spec, last)
+        if is_meant and record.progress.action == "cancel" and _is_hollow(task):
+            return False  # the next step has its spec
         record.after = known.taskid
         record.progress.seen += 1
-        if task.seq <= record.bound and _matches(record, task, spec, last):
+        if is_meant:
             record.progress.matched += 1
             if not record.progress.dry_run:
                 _change(turn, project, task, record, rows)
@@ -191,7 +218,7 @@ def _change(turn: TurnState, project: Project, task: Task, record: OperationReco
         revive(turn, project, task)
     elif action == "cancel":
         if rows is not None:
-            undo_rows.keep_update(turn, task, rows)
+            undo_rows.keep_update(task, rows)
         cancel(turn, project, task)
     elif action == "reprioritise":
         project.queue.reprioritise(turn.changes, task, record.progress.priority or 0)

@@ -29,7 +29,7 @@ from taskqueue.core.model.needs import Needs, StageRef
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.task import LIVE, Task
 from taskqueue.core.moves import flows
-from taskqueue.core.moves.push import cancel, make, need_tasks
+from taskqueue.core.moves.push import cancel, make, need_tasks, need_update
 from taskqueue.core.state import State
 from taskqueue.core.steps.flow_check import look_at, need_check
 from taskqueue.core.turn_state import TurnState
@@ -56,6 +56,8 @@ def need(turn: TurnState, wanted: Needs) -> None:
     else:
         taskids = [item.taskid for item in step.part if item.taskid not in project.queue.tasks]
         wanted.tasks += [TaskRef(project.number, taskid) for taskid in taskids]
+        for item in step.part:
+            need_update(turn, project, item.taskid)
     if flow.check is not None:
         need_check(turn, flow, project, step.part, wanted)
     passed = flow.cursor + len(step.part)

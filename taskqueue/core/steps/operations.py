@@ -332,6 +332,7 @@ def need(turn: TurnState, wanted: Needs) -> None:
     if turn.due.paging is not None and turn.due.paging.is_bulk:
         turn.due.page = bulk.page_ref(state, turn.due.paging)
         wanted.pages.append(turn.due.page)
+        bulk.need_updated(turn, turn.due.paging)
     elif turn.due.paging is not None and turn.due.paging.is_rerun:
         turn.due.rerun = wanted.rerun = rerun.ref(state, turn.due.paging.record)
     elif turn.due.paging is not None and turn.due.paging.is_undo:

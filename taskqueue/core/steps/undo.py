@@ -13,8 +13,8 @@
 and in each case has the token that it had after the operation: see ``moves/undo_rows``.
 
 Rules:
-1. A task that was running comes back ready: its lease was revoked. An update that was deferred until its end is
-   applied then. A due time that has passed is now.
+1. A task that was running comes back ready: its lease was revoked. An update that was deferred until its end, which the
+   cancel has applied, says when it is due. A due time that has passed is now.
 2. Children that run after a failure wait again for a parent that comes back, see ``propagation.wait_again``. An update
    that comes back may have passed a parent between the steps of the cancel, and waits for it again, too.
 3. Other effects of the operation are not taken back, only counted and named: children that failed because their parent

@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from taskqueue.protocol.tasks import DoneReply
-from tests.unit.core.conftest import World, task
+from taskqueue.core.steps.bulk import HOLLOW_MOST
+from taskqueue.protocol.tasks import DoneReply, TaskCancel, TaskRetry, TasksReply
+from taskqueue.protocol.values import TaskFilter
+from taskqueue.store.records import layout
+from tests.unit.core.conftest import World, body_of, task
 from tests.unit.core.rules.conftest import BACK_OFFS, CANCEL, FORCE, LIVE, bring, bring_back_off, never_comes, rest
+from tests.unit.core.rules.test_operations import bulk
 
 
 @pytest.mark.parametrize("state", [*LIVE, "success", "failed"])
@@ -59,7 +64,7 @@ def test_a_cancelled_lease_takes_room_until_its_fetcher_says_that_nobody_works_o
     assert fetcher.taken == ["a", "b"]
 
 
-def test_a_cancel_drops_what_was_deferred(world: World) -> None:
+def test_what_was_deferred_does_not_run_after_a_cancel(world: World) -> None:
     fetcher = bring(world, "processing")
     world.push("news", task("a", **FORCE))
 
@@ -67,6 +72,50 @@ def test_a_cancel_drops_what_was_deferred(world: World) -> None:
     fetcher.done("a")
     rest(fetcher)
     assert never_comes(world, fetcher)
+
+
+@pytest.mark.parametrize("how", ["push", "request", "bulk"])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_task_that_is_retried_after_a_cancel_is_what_its_deferred_update_made_of_it(
+    world: World, how: str, restarts: bool
+) -> None:
+    world.push("news", task("root"), task("parent", delay=50))
+    world.fetcher(capacity=1).done("root", new=[task("a", "old", retries=5)])
+    update = task("a", "new", url="http://new/", priority=7, job="j", **FORCE)
+    assert world.push("news", replace(update, depends_on=("parent",))) == ["deferred"]
+    if restarts:
+        world.restart()
+    if how == "push":
+        world.push("news", task("a", **CANCEL))
+    elif how == "request":
+        world.ask(TasksReply, TaskCancel(session="person", n=world.n(), project="news", taskids=["a"]))
+    else:
+        bulk(world, "cancel", filter=TaskFilter(states=["processing"]))
+    shown = world.show("a")
+    assert (shown.state, shown.url, body_of(shown), shown.priority) == ("cancelled", "http://new/", "new", 7)
+    assert (shown.job, shown.depth) == ("j", 1)
+
+    world.ask(TasksReply, TaskRetry(session="person", n=world.n(), project="news", taskids=["a"]))
+
+    assert world.show("a").state == "blocked"
+    world.advance(50)
+    other = world.fetcher(name="other")
+    other.done("parent")
+    world.settle()
+    assert (body_of(other.held["a"]), other.held["a"].retried) == ("new", 0)
+
+
+def test_a_cancel_reads_few_specs_of_running_tasks_with_updates_a_step(world: World) -> None:
+    names = [f"t{number:02}" for number in range(2 * HOLLOW_MOST + 4)]
+    world.push("news", task("root"))
+    world.fetcher(capacity=len(names)).done("root", new=[task(name, "old") for name in names])
+    world.push("news", *[task(name, "new", **FORCE) for name in names])
+    world.restart()
+
+    operation = bulk(world, "cancel")
+
+    assert (operation.matched, len(world.disk.families[layout.UNDO_ROWS].keys)) == (len(names), 3)
+    assert {(body_of(world.show(name)), world.show(name).depth) for name in names} == {("new", 1)}
 
 
 def test_cancelling_twice_is_ignored(world: World) -> None:

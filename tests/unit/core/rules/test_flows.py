@@ -28,7 +28,7 @@ from taskqueue.protocol.projects import ProjectDo
 from taskqueue.protocol.tasks import NewTasksReply, TaskCancel, TaskRetry, TasksReply
 from taskqueue.protocol.values import NewTask, TaskOf
 from taskqueue.store.records import layout
-from tests.unit.core.conftest import Fetcher, MakeWorld, Waiting, World, task
+from tests.unit.core.conftest import Fetcher, MakeWorld, Waiting, World, body_of, task
 from tests.unit.core.rules.conftest import HOUR
 from tests.unit.core.rules.test_dependencies import run, state_of, waiting, waits
 
@@ -544,6 +544,17 @@ def test_a_flow_that_is_cancelled_ends_its_live_tasks(world: World) -> None:
     view = show(world)
     assert (view.state, view.counts.cancelled, view.counts.success) == ("cancelled", 2, 1)
     assert view.ended_at
+
+
+def test_a_running_task_of_a_flow_that_is_cancelled_is_what_its_deferred_update_made_of_it(world: World) -> None:
+    flow(world, task("a", "old"))
+    world.fetcher()
+    assert world.push("news", task("a", "new", force_update=True)) == ["deferred"]
+
+    assert cancel(world).state == "cancelled"
+
+    shown = world.show("a")
+    assert (shown.state, body_of(shown)) == ("cancelled", "new")
 
 
 def test_what_waits_for_tasks_of_a_flow_that_is_cancelled_is_cancelled_with_them(make_world: MakeWorld) -> None:

@@ -177,15 +177,29 @@ def test_nothing_is_left_of_the_edges_of_a_deferred_update_that_a_later_one_has_
     assert left_of_edges(world) == []
 
 
-def test_nothing_is_left_of_the_edges_of_a_deferred_update_that_is_dropped_with_its_task(make_world: MakeWorld) -> None:
+def test_nothing_is_left_of_the_edges_of_a_deferred_update_that_is_cleared_with_its_task(make_world: MakeWorld) -> None:
     world = make_world()
     world.push("news", task("a"))
     world.fetcher(1)
     world.push("news", replace(waiting("a", "x"), schedule=Schedule(force_update=True)))
     assert left_of_edges(world)
 
+    world.do("clear")
+    world.settle()
+
+    assert left_of_edges(world) == []
+
+
+def test_a_cancelled_task_has_the_edges_of_its_deferred_update_until_it_is_forgotten(make_world: MakeWorld) -> None:
+    world = make_world({"keep": {"cancelled": 60, "then": "forget"}})
+    world.push("news", task("a"))
+    world.fetcher(1)
+    world.push("news", replace(waiting("a", "x"), schedule=Schedule(force_update=True)))
+
     world.push("news", task("a", force_update=True, cancel=True))
 
+    assert left_of_edges(world)
+    world.advance(100)
     assert left_of_edges(world) == []
 
 

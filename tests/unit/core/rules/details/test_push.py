@@ -225,14 +225,14 @@ def test_a_deferred_update_is_due_so_long_after_its_arrival(world: World) -> Non
     assert world.show("a").exetime == WALL + 100
 
 
-def test_a_cancel_drops_what_was_deferred_and_revokes_the_lease(world: World) -> None:
+def test_a_cancel_applies_what_was_deferred_and_revokes_the_lease(world: World) -> None:
     world.push("news", task("a"))
     fetcher = world.fetcher()
     world.push("news", task("a", body="new", force_update=True))
 
     assert world.push("news", task("a", cancel=True, force_update=True)) == ["cancelled"]
     assert fetcher.done("a") == "stale"
-    assert world.show("a").state == "cancelled"
+    assert (world.show("a").state, body_of(world.show("a"))) == ("cancelled", "new")
 
 
 # ---------------------------------------------------------------------------------------- over
