@@ -10,9 +10,8 @@ from taskqueue.core import lookups, timers
 from taskqueue.core import turn as turn_module
 from taskqueue.core.model import cron_times, session
 from taskqueue.core.model.changes import Changes
-from taskqueue.core.model.edges import PropagationKind
-from taskqueue.core.model.fair_queue import FairQueue
 from taskqueue.core.model.edges import FoundEdge, PropagationKind
+from taskqueue.core.model.fair_queue import FairQueue
 from taskqueue.core.model.hashes import Derived, derive
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import ListRef
