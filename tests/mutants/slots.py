@@ -18,7 +18,10 @@ SLOTS: Final = "properties/test_slots.py"
 ORDER: Final = f"{SLOTS}::test_of_all_slots_that_may_go_the_one_with_the_best_task_is_next"
 DEATHS: Final = f"{SLOTS}::test_no_slot_goes_early_or_has_too_much_out_and_none_is_left_out_whatever_dies_when"
 DIVISIONS: Final = f"{SLOTS}::test_nothing_is_lost_or_early_however_often_a_project_is_divided_anew"
-READS: Final = "unit/core/rules/details/test_slot_reads.py"
+BLOCKS: Final = (
+    "unit/core/rules/details/test_slot_reads.py"
+    "::test_a_clock_that_is_put_forward_ends_no_block_of_a_slot_that_leaves_memory_afterwards"
+)
 
 LATE_MS: Final = 5000
 
@@ -117,5 +120,5 @@ MUTANTS: Final = (
     Mutant("when a fetch began does not matter to its slot", _beginning_of_fetches_ignored, (ORDER,)),
     Mutant("a slot has one task more than its maximum out", _one_too_many, (ORDER, DEATHS)),
     Mutant("a slot that gets a good task is not read", _below_the_floor_not_wanted, (DEATHS,)),
-    Mutant("a block ends with the wall clock when its slot leaves memory", _clock_not_followed, (READS,)),
+    Mutant("a block ends with the wall clock when its slot leaves memory", _clock_not_followed, (BLOCKS,)),
 )
