@@ -8,6 +8,8 @@ import pytest
 
 from tests.mutants.all import MUTANTS
 from tests.mutants.mutant import ROOT, Mutant, unnoticed
+from tests.simulation.mutants import MUTANTS as LAW_BREAKERS
+from tests.simulation.mutants import Mutant as LawBreaker
 
 QUICK: Final = (
     "a late success does not use up its token",
@@ -33,6 +35,11 @@ def test_each_mutant_has_a_name_of_its_own() -> None:
     names = [mutant.name for mutant in MUTANTS]
 
     assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.parametrize("mutant", [*MUTANTS, *LAW_BREAKERS], ids=lambda one: one.name)
+def test_each_bug_finds_what_it_replaces(mutant: Mutant | LawBreaker) -> None:
+    mutant.plant(lambda owner, name, value: getattr(owner, name))
 
 
 @pytest.mark.parametrize("test", sorted({test for mutant in MUTANTS for test in mutant.tests}))

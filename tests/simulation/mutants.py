@@ -717,13 +717,13 @@ def _children_pass_what_comes_back(replace_: Replace) -> None:
 
 
 def _timeout_no_failure(replace_: Replace) -> None:
-    def note(turn: TurnState, task: Task, attempt: Attempt) -> None:
+    def record(turn: TurnState, task: Task, attempt: Attempt) -> None:
         if attempt.outcome == "timeout":
             turn.note_attempt(task, attempt)
         else:
             original(turn, task, attempt)
 
-    original = replace_(lease_end, "note", note)
+    original = replace_(lease_end, "_record_failure", record)
 
 
 def _cleared_task_known_by_its_old_id(replace_: Replace) -> None:
