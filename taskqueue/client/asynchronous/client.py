@@ -469,7 +469,7 @@ class AsyncClient:
         The extensions end when the task is reported.
 
             async with client.keep(task) as lost:
-                ...                                     # check ``lost``, or wait for it: see ``Task.lost``
+                await crawl(task)                       # it looks at ``lost``, or waits for it: see ``Task.lost``
                 await client.done(task)
 
         ``task.lost`` is set if the lease ends all the same: the daemon ended it, for example after a cancel, or the

@@ -386,7 +386,7 @@ class Client:
         The extensions end when the task is reported.
 
             with client.keep(task) as lost:
-                ...                                     # check ``lost``, or wait for it: see ``Task.lost``
+                crawl(task)                       # it looks at ``lost``, or waits for it: see ``Task.lost``
                 client.done(task)
 
         ``task.lost`` is set if the lease ends all the same: the daemon ended it, for example after a cancel, or the
