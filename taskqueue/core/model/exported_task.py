@@ -29,7 +29,6 @@ from taskqueue.core.model.task import (
     Task,
     size_of,
 )
-from taskqueue.protocol.choices import ProjectState
 from taskqueue.protocol.exports import COUNTED_MOST, TOTALS_MOST, ExportedTask, ExportedUpdate
 from taskqueue.protocol.fields import (
     MAX_EPOCH_SECONDS,
@@ -44,9 +43,6 @@ from taskqueue.settings.own_tasks import MAX_TICK
 
 FETCHER_CHARS: Final = 128
 """Longest name of a fetcher, or pseudonym."""
-
-FAILED_CHECKS_MOST: Final = 2
-"""Failed checks of a phase that is under way, at most: with one more the project pauses again."""
 
 _LENGTHS: Final = {"reason": REASON_CHARS, "taskid": MAX_TASKID_BYTES, "problem": REASON_CHARS, "waiting": TICKS_MOST}
 """Characters of the texts, and items of the lists, of a project's pause and cron entries, at most."""
@@ -150,14 +146,3 @@ def check_records(totals: EventTotals | None, pause: PauseRecord | None, cron: M
                 most = most_seconds if isinstance(value, float) else most_counted
                 if isinstance(value, int | float) and not 0 <= value <= most:
                     raise ValueError(f"{name}.{field}: expected a number from 0 to {most:,}")
-
-
-def pause_of(state: ProjectState, pause: PauseRecord | None) -> PauseRecord:
-    """Return the pause of an imported project in this state; None: none was exported.
-
-    In a project that checks, the phase is at least 1, because a lease with 0 is no check, and a check is left to do.
-    """
-    pause = pause or PauseRecord()
-    if state != "checking":
-        return pause
-    return replace(pause, phase=max(pause.phase, 1), failed_checks=min(pause.failed_checks, FAILED_CHECKS_MOST))

@@ -21,7 +21,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from taskqueue.core.model.lease import Lease
+from taskqueue.protocol.choices import ProjectState
 from taskqueue.protocol.values import PauseRecord
 
 CHECKS: Final = 3
@@ -101,3 +104,14 @@ class Pause:
         self.record.check_at = self.record.until = 0.0
         self.record.reason = ""
         self.record.phase += 1
+
+
+def imported_pause(state: ProjectState, pause: PauseRecord | None) -> PauseRecord:
+    """Return the pause of an imported project in this state; None: none was exported.
+
+    A project that checks gets a phase of at least 1, because leases of phase 0 are not checks, and room for a check.
+    """
+    pause = pause or PauseRecord()
+    if state != "checking":
+        return pause
+    return replace(pause, phase=max(pause.phase, 1), failed_checks=min(pause.failed_checks, CHECKS - 1))

@@ -28,9 +28,10 @@ from msgspec.msgpack import Decoder
 
 from taskqueue.core.model.cron_times import resume
 from taskqueue.core.model.edges import TaskRef
-from taskqueue.core.model.exported_task import check_records, flaw_of, kept_attempts, made_task, pause_of
+from taskqueue.core.model.exported_task import check_records, flaw_of, kept_attempts, made_task
 from taskqueue.core.model.history import ALL, SECONDS, SLICES_MOST, KeptPoint, PointsRef
 from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.pause import imported_pause
 from taskqueue.core.model.project import Project, new_record
 from taskqueue.core.model.records import ImportRecord
 from taskqueue.core.model.task import LIVE
@@ -184,7 +185,7 @@ def _begin(turn: TurnState, by: Who, request: ProjectImport) -> Project:
     record.totals = said.totals or record.totals
     record.cron, record.finished = dict(said.cron), said.finished
     record.importing = ImportRecord(
-        request.export, said.parts, FIRST_SEQ, said.newest, said.state, pause_of(said.state, said.pause)
+        request.export, said.parts, FIRST_SEQ, said.newest, said.state, imported_pause(said.state, said.pause)
     )
     project = Project(record, layers, now.boot)
     add_project(turn, project)

@@ -40,9 +40,10 @@ from taskqueue.core.model.edges import (
     PropagationKind,
     TaskRef,
 )
-from taskqueue.core.model.exported_task import check_records, flaw_of, kept_attempts, made_task, pause_of
+from taskqueue.core.model.exported_task import check_records, flaw_of, kept_attempts, made_task
 from taskqueue.core.model.history import NO_EVENTS, SECONDS
 from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.pause import imported_pause
 from taskqueue.core.model.records import ProjectRecord, WriteSet
 from taskqueue.core.model.slot_records import SlotWrites
 from taskqueue.core.model.slot_table import entry_of
@@ -373,7 +374,7 @@ def _record(line: ProjectLine, number: int, boot: float, overrides: dict[str, Se
     record.cron = line.cron
     record.finished = line.finished
     record.held_back = 0
-    record.pause = pause_of(line.state, line.pause)
+    record.pause = imported_pause(line.state, line.pause)
     if len(layout.encode(record)) > RECORD_BYTES:
         raise ValueError(f"it is more than {RECORD_BYTES:,} bytes")
     return record
